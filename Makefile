@@ -1,0 +1,47 @@
+# make demo       sets up .venv and runs the main job on bundled data; results in demo/
+# make test       sets up .venv, lints, type-checks, checks import contracts, runs the tests
+# make test-slow  the statistical tests that take minutes
+# make bench      the benchmarks, as ratios within one run
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+WORKERS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+# One BLAS thread: the matrices are small and the chains and test workers already use the cores.
+export OPENBLAS_NUM_THREADS = 1
+export OMP_NUM_THREADS = 1
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-slow bench lint format clean
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualview needs Python 3.11 or later; got " + sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+demo: $(VENV)/ready
+	$(BIN)/dualview demo --out demo
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: lint
+	$(BIN)/pytest -n $(WORKERS)
+
+test-slow: $(VENV)/ready
+	$(BIN)/pytest -n $(WORKERS) -m "slow or paper"
+
+bench: $(VENV)/ready
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

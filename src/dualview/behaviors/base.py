@@ -1,0 +1,65 @@
+"""What the rest of the package asks of a behaviour.
+
+A :class:`Behavior` is what a user makes: observations in the user's units, one object for all users. A :class:`Likelihood` is
+what the sampler runs on: the same observations in working units, where the latent vectors have constants (0, I).
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.units import GaussianPrior, Whitening
+
+Array = NDArray[np.float64]
+Params = dict[str, Any]
+
+
+class Likelihood(Protocol):
+    """p(observations | latent vectors) with its own few parameters, in working units."""
+
+    @property
+    def n_dims(self) -> int:
+        """q, the dimensions of a latent vector."""
+
+    def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
+        """Latent vectors (U, q) and parameters to start from."""
+
+    def redraw(
+        self, rng: np.random.Generator, params: Params, prior_means: Array, prior_factors: Array
+    ) -> tuple[Array, Params]:
+        """Latent vectors given each user's normal prior (means (U, q), precision factors (U, q, q)), then the parameters."""
+
+    def log_density(self, latent: Array, params: Params) -> float:
+        """ln p(observations, params | latent) up to a constant."""
+
+    def draw_prior(self, rng: np.random.Generator) -> Params:
+        """Parameters from their prior."""
+
+    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "Likelihood":
+        """The same behaviour with new observations."""
+
+    def reported(self, params: Params) -> Params:
+        """The parameters in the user's units; arrays may have leading axes."""
+
+
+@runtime_checkable
+class Behavior(Protocol):
+    """Observations of what users did, in the user's units."""
+
+    def __len__(self) -> int:
+        """The number of users."""
+
+    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
+        """The units of the latent vectors, from the data where no prior is given, and the likelihood in working units."""
+
+    def ridge_estimate(self) -> Array:
+        """A quick estimate of each user's latent vector, (U,) or (U, q), for starting partitions."""
+
+    @property
+    def param_names(self) -> list[str]:
+        """The likelihood's parameters that predictions need, by their names in the posterior."""
+
+    def prediction(self, new: Any, latent: Array, params: Params) -> tuple[int, Callable[[slice], Array], Array]:
+        """The law of new observations given S draws: their number, locations (S, cases) of a slice of them, and sd (S,)."""

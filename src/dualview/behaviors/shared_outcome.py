@@ -1,0 +1,351 @@
+"""Outcomes shared by those who took part: thread lengths and their participants, MODEL section 4.
+
+participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U, 1).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from dualview.behaviors.base import Params
+from dualview.behaviors.regression import CoefficientDraw, coefficient_draw
+from dualview.behaviors.ridge import ridge_estimate
+from dualview.checks import column_names, numbers, participation_matrix
+from dualview.distributions import G
+from dualview.errors import InputError
+from dualview.units import GaussianPrior, Whitening
+
+Array = NDArray[np.float64]
+
+
+class SharedOutcome:
+    """Each observation is the sum of the latent coefficients of those who took part, plus noise: y_t ~ N(P_t f, 1/s_y).
+
+    Parameters
+    ----------
+    participation : array or scipy.sparse matrix (T, U)
+        Who took part in each thread, with weights (0/1, counts, shares).
+    outcome : array (T,), optional
+        What came out. Left out for threads to be predicted.
+    covariates : array or DataFrame (T, C), optional
+        Properties of the threads, with a slope each, outside the mixture.
+    intercept : bool
+        Add a constant to the covariates.
+    noise_variance : float, optional
+        σ_0² of the prior s_y ~ G(1, 1/σ_0²); the outcome's sample variance by default. Not a known noise.
+    coefficient_prior : GaussianPrior, optional
+        Over (intercept, slopes); by default N(mean of y, variance of y) and N(0, variance of y / variance of the column).
+    ridge : float
+        λ of the ridge estimate that gives the behaviour view's constants.
+
+    Examples
+    --------
+    >>> behavior = SharedOutcome([[1, 1, 0], [0, 1, 1]], outcome=[3.0, 5.0])
+    >>> len(behavior), behavior.n_observations
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        participation: Any,
+        outcome: ArrayLike | None = None,
+        covariates: Any = None,
+        intercept: bool = False,
+        *,
+        noise_variance: float | None = None,
+        coefficient_prior: GaussianPrior | None = None,
+        ridge: float = 0.01,
+    ) -> None:
+        self.participation = participation_matrix(participation)
+        n_threads = self.participation.shape[0]
+        self.outcome: Array | None = None
+        if outcome is not None:
+            self.outcome = numbers(outcome, "outcome", n_dims=1)
+            if len(self.outcome) != n_threads:
+                raise InputError(_shape_message(self.participation.shape, len(self.outcome)))
+        self.covariate_names = column_names(covariates)
+        self.covariates: Array | None = None
+        if covariates is not None:
+            self.covariates = numbers(covariates, "covariates", n_dims=2)
+            if len(self.covariates) != n_threads:
+                raise InputError(f"covariates must have a row per thread, {n_threads}; got {len(self.covariates)}.")
+        self.intercept = bool(intercept)
+        if noise_variance is not None and not (np.isfinite(noise_variance) and noise_variance > 0):
+            raise InputError(f"noise_variance must be a positive number; got {noise_variance!r}.")
+        if not (np.isfinite(ridge) and ridge > 0):
+            raise InputError(f"ridge must be a positive number; got {ridge!r}.")
+        self.noise_variance = noise_variance
+        self.coefficient_prior = coefficient_prior
+        self.ridge = float(ridge)
+        if coefficient_prior is not None:
+            coefficient_prior.check_size(len(self.coefficient_names), "coefficient_prior")
+
+    def __len__(self) -> int:
+        return int(self.participation.shape[1])
+
+    def __getitem__(self, key: object) -> Any:
+        raise InputError(
+            "A behaviour cannot be cut by users, because observations are shared between them: to cross-validate, cut over "
+            "observations with behavior.split(n_splits), fit on the first and predict the second."
+        )
+
+    def __repr__(self) -> str:
+        outcome = "no outcome" if self.outcome is None else "outcome"
+        return f"SharedOutcome({self.n_observations} threads, {len(self)} users, {outcome})"
+
+    @property
+    def n_observations(self) -> int:
+        """The number of threads."""
+        return int(self.participation.shape[0])
+
+    @property
+    def coefficient_names(self) -> list[str]:
+        """Names of what stands outside the mixture: the intercept, then the covariates."""
+        n_covariates = 0 if self.covariates is None else self.covariates.shape[1]
+        names = self.covariate_names or [f"x{c}" for c in range(n_covariates)]
+        return (["intercept"] if self.intercept else []) + names
+
+    @cached_property
+    def coefficient_design(self) -> Array:
+        """(T, C) with the intercept's ones first."""
+        parts = [np.ones((self.n_observations, 1))] if self.intercept else []
+        if self.covariates is not None:
+            parts.append(self.covariates)
+        return np.hstack(parts) if parts else np.empty((self.n_observations, 0))
+
+    def take(self, threads: ArrayLike) -> "SharedOutcome":
+        """The behaviour of some threads only, by position or mask; everybody stays a user."""
+        rows = np.asarray(threads)
+        return SharedOutcome(
+            self.participation[rows],
+            None if self.outcome is None else self.outcome[rows],
+            covariates=self._named_covariates(rows),
+            intercept=self.intercept,
+            noise_variance=self.noise_variance,
+            coefficient_prior=self.coefficient_prior,
+            ridge=self.ridge,
+        )
+
+    def _named_covariates(self, rows: NDArray[Any]) -> Any:
+        if self.covariates is None:
+            return None
+        return Named(self.covariates[rows], self.covariate_names)
+
+    def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple["SharedOutcome", "SharedOutcome"]]:
+        """Pairs (training threads, held-out threads) for cross-validation over observations."""
+        if not 2 <= n_splits <= self.n_observations:
+            raise InputError(f"n_splits must be from 2 to the number of threads, {self.n_observations}; got {n_splits}.")
+        fold = np.arange(self.n_observations) % n_splits
+        np.random.default_rng(seed).shuffle(fold)
+        for held_out in range(n_splits):
+            yield self.take(fold != held_out), self.take(fold == held_out)
+
+    def ridge_estimate(self) -> Array:
+        """f̂ of (M11), (U,); intercept and covariates enter unpenalised."""
+        return ridge_estimate(self.participation, self._observed, self.coefficient_design, self.ridge)
+
+    @property
+    def _observed(self) -> Array:
+        if self.outcome is None:
+            raise InputError("A fit needs outcomes: pass SharedOutcome(participation, outcome).")
+        return self.outcome
+
+    def _outcome_variance(self) -> float:
+        outcome = self._observed
+        variance = float(np.var(outcome, ddof=1))
+        if variance <= (1e-14 * np.abs(outcome).max()) ** 2:
+            raise InputError(
+                f"outcome is constant ({outcome[0]:g} in all {len(outcome)} threads): there is nothing to explain. "
+                "To fit all the same, give behavior_prior, noise_variance and coefficient_prior."
+            )
+        return variance
+
+    def _coefficient_prior(self) -> Whitening:
+        if self.coefficient_prior is not None:
+            return Whitening.of(self.coefficient_prior)
+        n_coefficients = len(self.coefficient_names)
+        if n_coefficients == 0:
+            return Whitening(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
+        variance = self._outcome_variance()
+        mean = np.zeros(n_coefficients)
+        variances = np.full(n_coefficients, variance)
+        if self.intercept:
+            mean[0] = self._observed.mean()
+        if self.covariates is not None:
+            spread = self.covariates.var(axis=0, ddof=1)
+            first = int(self.intercept)
+            constant = [name for name, s in zip(self.coefficient_names[first:], spread, strict=True) if s <= 0]
+            if constant:
+                raise InputError(
+                    f"covariates must vary between threads; constant: {', '.join(constant)}. Use intercept=True for a constant."
+                )
+            variances[first:] /= spread
+        return Whitening.of(GaussianPrior(mean, np.diag(variances)))
+
+    @property
+    def param_names(self) -> list[str]:
+        """The likelihood's parameters that predictions need, by their names in the posterior."""
+        return ["noise_precision"] + (["coefficients"] if self.coefficient_names else [])
+
+    def prediction(self, new: Any, latent: Array, params: Params) -> tuple[int, Callable[[slice], Array], Array]:
+        """The law of new outcomes given S draws: their number, locations (S, cases) of a slice of them, and sd (S,).
+
+        new: a SharedOutcome or a bare participation matrix; latent (S, U) and params in the user's units.
+        """
+        threads = new if isinstance(new, SharedOutcome) else SharedOutcome(new)
+        if len(threads) != len(self):
+            shape = threads.participation.shape
+            message = f"New threads must be of the {len(self)} users of the fit, (n_threads, {len(self)}); got {shape}."
+            if threads.n_observations == len(self):
+                message += " It looks transposed: pass participation.T."
+            raise InputError(message)
+        if threads.coefficient_names != self.coefficient_names:
+            raise InputError(
+                f"New threads must have the coefficients of the fit, {self.coefficient_names or 'none'}; got "
+                f"{threads.coefficient_names or 'none'}. Pass SharedOutcome(participation, covariates=..., intercept=...)."
+            )
+
+        def locations(cases: slice) -> Array:
+            expected = np.asarray(threads.participation[cases] @ latent.T).T
+            if self.coefficient_names:
+                expected = expected + params["coefficients"] @ threads.coefficient_design[cases].T
+            return np.asarray(expected)
+
+        return threads.n_observations, locations, 1.0 / np.sqrt(params["noise_precision"])
+
+    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, "ThreadRegression"]:
+        """Units of the latent coefficients, and the regression in working units."""
+        if self.n_observations < 2:
+            raise InputError(f"A fit needs at least two threads; got {self.n_observations}.")
+        if prior is None:
+            estimate = self.ridge_estimate()
+            variance = float(np.var(estimate, ddof=1))
+            if not variance > 0:
+                self._outcome_variance()
+                raise InputError(
+                    "The ridge estimates of the latent coefficients are all equal, so the behaviour view has no scale: does "
+                    "participation differ between users? To fit all the same, give behavior_prior=GaussianPrior(m, variance)."
+                )
+            prior = GaussianPrior(estimate.mean(), variance)
+        prior.check_size(1, "behavior_prior")
+        noise_variance = self.noise_variance or self._outcome_variance()
+        units = Whitening.of(prior)
+        coefficient_units = self._coefficient_prior()
+        sd = np.sqrt(noise_variance)
+        expected = self.participation @ np.full(len(self), prior.mean[0])
+        expected = expected + self.coefficient_design @ coefficient_units.mean
+        return units, ThreadRegression(
+            design=self.participation * (units.factor[0, 0] / sd),
+            coefficient_design=self.coefficient_design @ coefficient_units.factor / sd,
+            outcome=(self._observed - expected) / sd,
+            noise_variance=float(noise_variance),
+            coefficient_units=coefficient_units,
+        )
+
+
+@dataclass(frozen=True)
+class Named:
+    """An array with column names, for rebuilding a behaviour from a part of itself."""
+
+    values: Array
+    columns: list[str] | None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.values, dtype=dtype)
+
+
+def _shape_message(shape: tuple[int, ...], n_outcomes: int) -> str:
+    message = f"participation must be (n_threads, n_users) with n_threads = {n_outcomes}, the length of outcome; got {shape}."
+    if shape[1] == n_outcomes:
+        message += " It looks transposed: pass participation.T."
+    return message
+
+
+@dataclass(frozen=True)
+class ThreadRegression:
+    """The regression of (M8) in working units: outcome = design g + coefficient_design e + noise, e ~ N(0, I), s ~ G(1, 1).
+
+    Parameters are a dict: noise_precision (float) and coefficients (C,).
+    """
+
+    design: Any
+    coefficient_design: Array
+    outcome: Array
+    noise_variance: float
+    coefficient_units: Whitening
+    n_dims: int = 1
+
+    @cached_property
+    def _draw(self) -> CoefficientDraw:
+        if not self.n_coefficients:
+            return coefficient_draw(self.design, self.outcome)
+        if sparse.issparse(self.design):
+            joint: Any = sparse.hstack([self.design, sparse.csr_array(self.coefficient_design)], format="csr")
+        else:
+            joint = np.hstack([self.design, self.coefficient_design])
+        return coefficient_draw(joint, self.outcome)
+
+    @property
+    def n_coefficients(self) -> int:
+        return int(self.coefficient_design.shape[1])
+
+    @property
+    def n_users(self) -> int:
+        return int(self.design.shape[1])
+
+    def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
+        """From the prior's centre."""
+        params = {"noise_precision": 1.0, "coefficients": np.zeros(self.n_coefficients)}
+        ones = np.ones((self.n_users, 1, 1))
+        return self.redraw(rng, params, np.zeros((self.n_users, 1)), ones)
+
+    def redraw(
+        self, rng: np.random.Generator, params: Params, prior_means: Array, prior_factors: Array
+    ) -> tuple[Array, Params]:
+        """Latent coefficients and coefficients of covariates together, (C7); then the noise, (C8)."""
+        mean = np.concatenate([prior_means[:, 0], np.zeros(self.n_coefficients)])
+        precision = np.concatenate([prior_factors[:, 0, 0] ** 2, np.ones(self.n_coefficients)])
+        joint = self._draw.draw(rng, params["noise_precision"], mean, precision)
+        latent, coefficients = joint[: self.n_users, None], joint[self.n_users :]
+        noise_precision = self.noise_law(latent, coefficients).draw(rng)
+        return latent, {"noise_precision": noise_precision, "coefficients": coefficients}
+
+    def expected(self, latent: Array, coefficients: Array) -> Array:
+        """Expected outcomes (T,)."""
+        return np.asarray(self.design @ latent[:, 0] + self.coefficient_design @ coefficients)
+
+    def noise_law(self, latent: Array, coefficients: Array) -> G:
+        """s_y | rest, (C8)."""
+        residual = self.outcome - self.expected(latent, coefficients)
+        return G(1.0 + len(residual), 1.0 + float(residual @ residual))
+
+    def log_density(self, latent: Array, params: Params) -> float:
+        """ln p(outcome, s_y, coefficients | latent) up to a constant, (M8) and (M9)."""
+        precision, coefficients = params["noise_precision"], params["coefficients"]
+        residual = self.outcome - self.expected(latent, coefficients)
+        likelihood = 0.5 * len(residual) * np.log(precision) - 0.5 * precision * float(residual @ residual)
+        return float(likelihood - 0.5 * coefficients @ coefficients) + G(1.0, 1.0).log_density(precision)
+
+    def draw_prior(self, rng: np.random.Generator) -> Params:
+        """s_y from (M9), coefficients from their prior."""
+        return {
+            "noise_precision": G(1.0, 1.0).draw(rng),
+            "coefficients": rng.standard_normal(self.n_coefficients),
+        }
+
+    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "ThreadRegression":
+        """New outcomes from (M8)."""
+        noise = rng.standard_normal(len(self.outcome)) / np.sqrt(params["noise_precision"])
+        return replace(self, outcome=self.expected(latent, params["coefficients"]) + noise)
+
+    def reported(self, params: Params) -> Params:
+        """noise_precision and coefficients in the user's units."""
+        result: Params = {"noise_precision": np.asarray(params["noise_precision"]) / self.noise_variance}
+        if self.n_coefficients:
+            result["coefficients"] = self.coefficient_units.vectors(np.asarray(params["coefficients"]))
+        return result

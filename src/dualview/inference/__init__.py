@@ -1,0 +1,1 @@
+"""Engines: how states succeed each other, and the chains they make."""

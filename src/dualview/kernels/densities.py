@@ -1,0 +1,143 @@
+"""Log densities of a Gaussian view.
+
+Working units: m = 0, Σ = I. Precisions are given by their upper factor T, S = T Tᵀ. Shapes as in ``gaussian``.
+"""
+
+import math
+
+import numpy as np
+
+from dualview.kernels.compiling import compiled
+from dualview.kernels.linalg import cholesky, multiply
+from dualview.kernels.special import log1pmx, log_minus_digamma, stirling_remainder
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@compiled
+def log_wishart_constant(dof, spare, n_dims):
+    """(Dβ/2)(ln(β/2) − 1) − Σ_{d=1..D} lnΓ((β+d−D)/2) and its derivative by β/2, with spare = β − D + 1.
+
+    In differences of Stirling's formula: no digits are lost at large β.
+    """
+    half = 0.5 * dof
+    value = slope = 0.0
+    for d in range(n_dims):
+        offset = -0.5 * d
+        argument = 0.5 * (spare + (n_dims - 1 - d))
+        value -= half * log1pmx(offset / half) + (offset - 0.5) * math.log(argument)
+        value -= stirling_remainder(argument) + _HALF_LOG_2PI
+        slope += log_minus_digamma(argument) - math.log1p(offset / half)
+    return value, slope
+
+
+@compiled
+def misfit(factor, base_covariance):
+    """ln|S W_0| − tr(S W_0) + D ≤ 0 for S = T Tᵀ, without cancellation when S ≈ W_0⁻¹.
+
+    Elimination of E = Tᵀ W_0 T − I keeps each pivot minus one; every term that is left is of second order.
+    """
+    n = factor.shape[0]
+    excess = np.zeros((n, n))
+    for i in range(n):
+        column = multiply(base_covariance, factor[:, i])
+        for j in range(i + 1):
+            for k in range(j + 1):
+                excess[i, j] += factor[k, j] * column[k]
+        excess[i, i] -= 1.0
+    total = 0.0
+    for j in range(n):
+        total += log1pmx(excess[j, j])
+        for i in range(j + 1, n):
+            ratio = excess[i, j] / (1.0 + excess[j, j])
+            for k in range(j + 1, i + 1):
+                excess[i, k] -= ratio * excess[k, j]
+            total -= ratio * excess[i, j]
+    return total
+
+
+@compiled
+def log_normal(x, mean, factor):
+    """ln N(x; μ, (T Tᵀ)⁻¹)."""
+    n_dims = x.shape[0]
+    total = -n_dims * _HALF_LOG_2PI
+    for i in range(n_dims):
+        projection = 0.0
+        for j in range(i + 1):
+            projection += factor[j, i] * (x[j] - mean[j])
+        total += math.log(factor[i, i]) - 0.5 * projection * projection
+    return total
+
+
+@compiled
+def log_likelihood(x, means, factors):
+    """Table (U, K) of ln p(x_u | component k), (M1)."""
+    table = np.empty((x.shape[0], means.shape[0]))
+    for u in range(x.shape[0]):
+        for k in range(means.shape[0]):
+            table[u, k] = log_normal(x[u], means[k], factors[k])
+    return table
+
+
+@compiled
+def log_likelihood_of_own(x, means, factors):
+    """Table (U, m) of ln p(x_u | component u m + j): each user has m components of its own."""
+    n_users = x.shape[0]
+    n_own = means.shape[0] // n_users
+    table = np.empty((n_users, n_own))
+    for u in range(n_users):
+        for j in range(n_own):
+            table[u, j] = log_normal(x[u], means[u * n_own + j], factors[u * n_own + j])
+    return table
+
+
+@compiled
+def _log_scale_prior(matrix, n_dims):
+    """ln W(matrix; D, I/D) up to a constant: the prior of R_0 and of W_0, (M5) and (M6)."""
+    factor = cholesky(matrix)
+    total = 0.0
+    for i in range(n_dims):
+        total -= math.log(factor[i, i]) + 0.5 * n_dims * matrix[i, i]
+    return total
+
+
+@compiled
+def log_base_prior(base_mean, base_precision, base_covariance, base_dof):
+    """ln p(μ_0, R_0, W_0, β) up to a constant, (M4) to (M7)."""
+    n_dims = base_mean.shape[0]
+    total = _log_scale_prior(base_precision, n_dims) + _log_scale_prior(base_covariance, n_dims)
+    spare = base_dof - (n_dims - 1)
+    total -= 1.5 * math.log(spare) + 0.5 * n_dims / spare
+    for i in range(n_dims):
+        total -= 0.5 * base_mean[i] ** 2
+    return total
+
+
+@compiled
+def log_components_prior(means, factors, base_mean, base_precision, base_covariance, base_dof):
+    """Σ_k ln p(μ_k, S_k | base), (M2) and (M3)."""
+    n_components, n_dims = means.shape
+    precision_factor = cholesky(base_precision)
+    constant, _ = log_wishart_constant(base_dof, base_dof - (n_dims - 1), n_dims)
+    constant -= n_dims * _HALF_LOG_2PI
+    for i in range(n_dims):
+        constant += math.log(precision_factor[i, i])
+    total = n_components * constant
+    for k in range(n_components):
+        total += 0.5 * base_dof * misfit(factors[k], base_covariance)
+        for i in range(n_dims):
+            total -= (n_dims + 1) * math.log(factors[k, i, i])
+            projection = 0.0
+            for j in range(i, n_dims):
+                projection += precision_factor[j, i] * (means[k, j] - base_mean[j])
+            total -= 0.5 * projection * projection
+    return total
+
+
+@compiled
+def log_assigned(x, z, means, factors):
+    """Σ_u ln p(x_u | component z_u), (M1)."""
+    total = 0.0
+    for u in range(x.shape[0]):
+        total += log_normal(x[u], means[z[u]], factors[z[u]])
+    return total

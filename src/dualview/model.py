@@ -1,0 +1,101 @@
+"""Views + behaviour + partition prior = a model: its state, its log joint density, a draw from its prior.
+
+Everything here is in working units. features (U, D) observed, latent (U, q), z (U,).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.behaviors import Likelihood
+from dualview.behaviors.base import Params
+from dualview.partitions import PartitionPrior
+from dualview.views import GaussianState, GaussianView
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything the sampler learns. alpha is 1 where there is none; latent is None without a behaviour."""
+
+    z: NDArray[np.int64]
+    alpha: float
+    views: Mapping[str, GaussianState]
+    latent: Array | None = None
+    params: Params = field(default_factory=dict)
+
+    @property
+    def n_components(self) -> int:
+        """Components, empty ones included."""
+        return next(iter(self.views.values())).n_components
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Users per component (K,)."""
+        return np.bincount(self.z, minlength=self.n_components)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A feature view, a behaviour view, or both, and a prior over partitions."""
+
+    partition: PartitionPrior
+    features: Array | None = None
+    likelihood: Likelihood | None = None
+    n_users: int = 0
+
+    def __post_init__(self) -> None:
+        if self.features is None and self.likelihood is None:
+            raise ValueError("a model needs features, a likelihood or both")
+
+    @property
+    def views(self) -> dict[str, GaussianView]:
+        """The views by name: features, then behavior."""
+        views = {}
+        if self.features is not None:
+            views["features"] = GaussianView(self.features.shape[1])
+        if self.likelihood is not None:
+            views["behavior"] = GaussianView(self.likelihood.n_dims)
+        return views
+
+    def vectors(self, state: State) -> dict[str, Array]:
+        """Each view's vector per user: the features as observed, the latent vectors as they stand."""
+        vectors = {}
+        if self.features is not None:
+            vectors["features"] = self.features
+        if state.latent is not None:
+            vectors["behavior"] = state.latent
+        return vectors
+
+    def log_joint(self, state: State) -> float:
+        """ln p(data, state) up to a constant that depends on nothing learnt."""
+        total = self.partition.log_density(state.counts, state.alpha)
+        vectors = self.vectors(state)
+        for name, view in self.views.items():
+            total += view.log_joint(state.views[name], vectors[name], state.z)
+        if self.likelihood is not None and state.latent is not None:
+            total += self.likelihood.log_density(state.latent, state.params)
+        return total
+
+    def draw_prior(self, rng: np.random.Generator) -> State:
+        """Everything but the data, from the prior."""
+        alpha = self.partition.draw_alpha(rng)
+        z = self.partition.draw(rng, self.n_users, alpha)
+        n_components = self.partition.n_components or int(z.max()) + 1
+        views = {name: view.draw_prior(rng, n_components) for name, view in self.views.items()}
+        if self.likelihood is None:
+            return State(z, alpha, views)
+        latent = self.views["behavior"].simulate(rng, views["behavior"], z)
+        return State(z, alpha, views, latent, self.likelihood.draw_prior(rng))
+
+    def simulate(self, rng: np.random.Generator, state: State) -> "Model":
+        """The same model with new data drawn given the state."""
+        features, likelihood = self.features, self.likelihood
+        if features is not None:
+            features = self.views["features"].simulate(rng, state.views["features"], state.z)
+        if likelihood is not None and state.latent is not None:
+            likelihood = likelihood.simulate(rng, state.latent, state.params)
+        return replace(self, features=features, likelihood=likelihood)

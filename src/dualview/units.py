@@ -1,0 +1,139 @@
+"""Between the user's units and working units.
+
+Each Gaussian view works in w = F⁻¹(x − m) with F Fᵀ = Σ of its own constants, where the constants are (0, I). Where Σ is
+singular the columns of F span its range and w has fewer dimensions than x.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+
+from dualview.errors import InputError
+
+Array = NDArray[np.float64]
+
+_RANK_TOLERANCE = 1e-10  # of the correlation matrix's eigenvalues
+
+
+class GaussianPrior:
+    """The constants (m, Σ) of a view, in the user's units.
+
+    Parameters
+    ----------
+    mean : float or array (D,)
+        m of (M4).
+    covariance : float or array (D, D)
+        Σ of (M4) to (M6), symmetric and positive definite. With D = 1 a number: the variance.
+
+    Examples
+    --------
+    >>> GaussianPrior(0.0, 25.0)
+    GaussianPrior(mean=[0.], covariance=[[25.]])
+    """
+
+    mean: Array
+    covariance: Array
+
+    def __init__(self, mean: ArrayLike, covariance: ArrayLike) -> None:
+        try:
+            self.mean = np.atleast_1d(np.asarray(mean, dtype=float))
+            self.covariance = np.atleast_2d(np.asarray(covariance, dtype=float))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"GaussianPrior takes numbers; got {mean!r} and {covariance!r}.") from error
+        n = len(self.mean)
+        if self.mean.ndim != 1 or self.covariance.shape != (n, n):
+            raise InputError(
+                f"GaussianPrior takes a mean of shape (D,) and a covariance of shape (D, D); got "
+                f"{self.mean.shape} and {self.covariance.shape}."
+            )
+        if not (np.isfinite(self.mean).all() and np.isfinite(self.covariance).all()):
+            raise InputError("GaussianPrior takes finite numbers; the mean or the covariance has NaN or inf.")
+        if not np.allclose(self.covariance, self.covariance.T, rtol=1e-8):
+            raise InputError("The covariance of a GaussianPrior must be symmetric.")
+        try:
+            np.linalg.cholesky(self.covariance)
+        except np.linalg.LinAlgError:
+            smallest = np.linalg.eigvalsh(self.covariance)[0]
+            raise InputError(
+                f"The covariance of a GaussianPrior must be positive definite; its smallest eigenvalue is {smallest:.3g}."
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"GaussianPrior(mean={self.mean}, covariance={self.covariance.tolist()})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GaussianPrior):
+            return NotImplemented
+        return np.array_equal(self.mean, other.mean) and np.array_equal(self.covariance, other.covariance)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def check_size(self, n_dims: int, name: str) -> None:
+        """Raise unless the prior has n_dims dimensions."""
+        if len(self.mean) != n_dims:
+            raise InputError(f"{name} must have {n_dims} dimension(s); got {len(self.mean)}.")
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """The affine map x = m + F w; factor F is (D, r) with independent columns, inverse F⁺ is (r, D)."""
+
+    mean: Array
+    factor: Array
+    inverse: Array
+
+    @classmethod
+    def of(cls, prior: GaussianPrior) -> "Whitening":
+        """By the Cholesky factor: moving the data or scaling a column leaves w as it is."""
+        factor = np.asarray(np.linalg.cholesky(prior.covariance), dtype=float)
+        inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
+        return cls(prior.mean, factor, inverse)
+
+    @classmethod
+    def of_data(cls, x: Array) -> "Whitening":
+        """From sample mean and covariance; onto the space the rows span where the covariance is singular."""
+        mean = x.mean(axis=0)
+        centred = x - mean
+        scale = centred.std(axis=0, ddof=1)
+        tiny = 1e-14 * np.maximum(np.abs(mean), np.abs(x).max(axis=0))
+        varies = scale > np.maximum(tiny, np.finfo(float).tiny)
+        safe = np.where(varies, scale, 1.0)
+        standard = np.where(varies, centred / safe, 0.0)
+        correlation = standard.T @ standard / (len(x) - 1)
+        values, vectors = np.linalg.eigh(correlation)
+        kept = values > _RANK_TOLERANCE * max(values[-1], 1.0)
+        if kept.all():
+            return cls.of(GaussianPrior(mean, correlation * np.outer(scale, scale)))
+        root = np.sqrt(values[kept])
+        factor = safe[:, None] * vectors[:, kept] * root
+        inverse = (vectors[:, kept] / root).T * np.where(varies, 1.0 / safe, 0.0)
+        return cls(mean, factor, inverse)
+
+    @property
+    def n_dims(self) -> int:
+        """Dimensions in working units."""
+        return int(self.factor.shape[1])
+
+    @property
+    def prior(self) -> tuple[Array, Array]:
+        """(m, Σ) in the user's units."""
+        return self.mean, self.factor @ self.factor.T
+
+    def to_working(self, x: Array) -> Array:
+        """w of vectors x (…, D)."""
+        return (x - self.mean) @ self.inverse.T
+
+    def vectors(self, w: Any) -> Array:
+        """Vectors (…, D) of w (…, r)."""
+        return np.asarray(self.mean + w @ self.factor.T)
+
+    def covariances(self, w: Any) -> Array:
+        """Covariances (…, D, D) of covariances (…, r, r)."""
+        return np.asarray(self.factor @ w @ self.factor.T)
+
+    def precisions(self, w: Any) -> Array:
+        """Precisions (…, D, D) of precisions (…, r, r)."""
+        return np.asarray(self.inverse.T @ w @ self.inverse)

@@ -1,0 +1,121 @@
+"""A mixture of Gaussians over one vector per user, observed or latent, in working units (m = 0, Σ = I).
+
+x (U, D), z (U,), means (K, D), factors (K, D, D) upper triangular with S_k = T_k T_kᵀ.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.kernels import densities, gaussian
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+class Components(NamedTuple):
+    """Means and precision factors of some components."""
+
+    means: Array
+    factors: Array
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianState:
+    """Everything a Gaussian view learns: components, then μ_0, R_0, W_0, β."""
+
+    components: Components
+    base_mean: Array
+    base_precision: Array
+    base_covariance: Array
+    base_dof: float
+
+    @property
+    def base(self) -> tuple[Array, Array, Array, float]:
+        return self.base_mean, self.base_precision, self.base_covariance, self.base_dof
+
+    @property
+    def n_components(self) -> int:
+        return len(self.components.means)
+
+    @property
+    def precisions(self) -> Array:
+        """S_k (K, D, D)."""
+        factors = self.components.factors
+        return np.asarray(factors @ np.swapaxes(factors, -1, -2))
+
+
+@dataclass(frozen=True)
+class GaussianView:
+    """(M1) to (M7) for vectors of n_dims dimensions."""
+
+    n_dims: int
+
+    def log_likelihood(self, components: Components, x: Array) -> Array:
+        """ln p(x_u | component k), (U, K)."""
+        return np.asarray(densities.log_likelihood(x, *components))
+
+    def log_likelihood_of_own(self, components: Components, x: Array) -> Array:
+        """ln p(x_u | j-th of the m components drawn for user u), (U, m)."""
+        return np.asarray(densities.log_likelihood_of_own(x, *components))
+
+    def draw_from_base(self, rng: np.random.Generator, state: GaussianState, n: int) -> Components:
+        """n new components, (M2) and (M3)."""
+        return Components(*gaussian.draw_from_base(rng, n, *state.base))
+
+    def redraw(self, rng: np.random.Generator, state: GaussianState, x: Array, z: Labels) -> GaussianState:
+        """Components, then what they share: (C1) to (C6)."""
+        components = Components(*gaussian.draw_components(rng, x, z, state.components.means, *state.base))
+        return GaussianState(components, *gaussian.draw_base(rng, *components, *state.base))
+
+    def add(self, state: GaussianState, new: Components) -> GaussianState:
+        """The state with more components."""
+        joined = [np.concatenate(pair) for pair in zip(state.components, new, strict=True)]
+        return replace(state, components=Components(*joined))
+
+    def keep(self, state: GaussianState, kept: NDArray[np.intp]) -> GaussianState:
+        """The state with these components only, in this order."""
+        return replace(state, components=Components(*(part[kept] for part in state.components)))
+
+    def log_joint(self, state: GaussianState, x: Array, z: Labels) -> float:
+        """ln p(x, components, base | z) up to a constant."""
+        return float(
+            densities.log_assigned(x, z, *state.components)
+            + densities.log_components_prior(*state.components, *state.base)
+            + densities.log_base_prior(*state.base)
+        )
+
+    def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> GaussianState:
+        """A state to start from: shared parameters at their prior's centre, components drawn given the vectors."""
+        eye = np.eye(self.n_dims)
+        base = (np.zeros(self.n_dims), eye, eye, self.n_dims + 1.0)
+        means = np.zeros((n_components, self.n_dims))
+        for k in range(n_components):
+            if (z == k).any():
+                means[k] = x[z == k].mean(axis=0)
+        components = Components(*gaussian.draw_components(rng, x, z, means, *base))
+        return GaussianState(components, *base)
+
+    def draw_prior(self, rng: np.random.Generator, n_components: int) -> GaussianState:
+        """Base and components from (M2) to (M7)."""
+        n_dims = self.n_dims
+        base_mean = rng.standard_normal(n_dims)
+        base_precision, base_covariance = (_draw_unit_wishart(rng, n_dims) for _ in range(2))
+        base_dof = n_dims - 1 + n_dims / rng.chisquare(1.0)
+        base = (base_mean, base_precision, base_covariance, base_dof)
+        return GaussianState(Components(*gaussian.draw_from_base(rng, n_components, *base)), *base)
+
+    def simulate(self, rng: np.random.Generator, state: GaussianState, z: Labels) -> Array:
+        """Vectors given their components, (M1)."""
+        noise = rng.standard_normal((len(z), self.n_dims))
+        means, factors = state.components
+        deviations = np.linalg.solve(np.swapaxes(factors[z], -1, -2), noise[..., None])[..., 0]
+        return np.asarray(means[z] + deviations)
+
+
+def _draw_unit_wishart(rng: np.random.Generator, n_dims: int) -> Array:
+    """W(D, I/D): the sum of D outer products."""
+    sample = rng.standard_normal((n_dims, n_dims))
+    return np.asarray(sample @ sample.T / n_dims)
