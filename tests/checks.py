@@ -1,0 +1,148 @@
+"""What correct means: the joint test of a sampler, mutants of compiled functions, tolerances from the run's own error.
+
+The joint test follows Geweke (2004) with one change that removes the guesswork about autocorrelation: many independent chains
+each start from a draw of the prior and its data, and alternate a sampler's step with a redraw of the data. If the step is right
+every state of every chain is a draw from the joint prior, so the chain averages of a statistic are independent numbers whose
+expectation is the prior's. Their spread gives the standard error.
+"""
+
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.inference import gibbs
+from dualview.model import Model, State
+
+ACCEPT = 4.5
+REJECT = 6.0
+
+
+def rebind(kernel: Any, **replacements: Any) -> Any:
+    """The compiled function with some of the global names it uses standing for something else; not cached on disk."""
+    source = kernel.py_func
+    missing = set(replacements) - set(source.__code__.co_names)
+    assert not missing, f"{source.__name__} does not use {missing}"
+    scope = {**source.__globals__, **replacements}
+    return numba.njit(nogil=True, error_model="numpy")(
+        types.FunctionType(source.__code__, scope, source.__name__, source.__defaults__, source.__closure__)
+    )
+
+
+def mutate(kernel: Any, old: str, new: str) -> Any:
+    """The compiled function with a piece of its source replaced; not cached on disk."""
+    source = inspect.getsource(kernel.py_func)
+    assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {kernel.py_func.__name__}"
+    scope = dict(kernel.py_func.__globals__)
+    exec(source[source.index("def ") :].replace(old, new), scope)
+    return numba.njit(nogil=True, error_model="numpy")(scope[kernel.py_func.__name__])
+
+
+def view_statistics(model: Model, state: State) -> dict[str, float]:
+    """Bounded or logarithmic statistics of every block of every view."""
+    result = {}
+    for name, vectors in model.vectors(state).items():
+        view = state.views[name]
+        means, factors = view.components
+        own_means, own_factors = means[state.z], factors[state.z]
+        projections = np.einsum("uji,uj->ui", own_factors, vectors - own_means)
+        log_det = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+        parts = {
+            "dof": np.log(view.base_dof - len(view.base_mean) + 1),
+            "base_mean": np.arctan(view.base_mean).mean(),
+            "base_mean_size": np.log(np.abs(view.base_mean)).mean(),
+            "base_precision": np.log(np.diagonal(view.base_precision)).mean(),
+            "base_precision_det": np.linalg.slogdet(view.base_precision)[1],
+            "base_covariance": np.log(np.diagonal(view.base_covariance)).mean(),
+            "base_covariance_det": np.linalg.slogdet(view.base_covariance)[1],
+            "means": np.arctan(means).mean(),
+            "means_spread": np.log(np.abs(means - view.base_mean)).mean(),
+            "precisions_det": log_det.mean(),
+            "vectors": np.arctan(vectors).mean(),
+            "vectors_size": np.arctan(vectors**2).mean(),
+            "fit": np.log(np.abs(projections)).mean(),
+            "fit_square": np.arctan(projections**2).mean(),
+        }
+        result |= {f"{name}.{part}": float(value) for part, value in parts.items()}
+    return result
+
+
+def statistics(model: Model, state: State) -> dict[str, float]:
+    """Bounded or logarithmic statistics of everything learnt and of the data: the priors have no moments."""
+    counts = np.sort(state.counts)[::-1]
+    result = view_statistics(model, state)
+    if model.partition.n_components != 1:
+        result["occupied"] = float(np.count_nonzero(counts))
+        result["largest"] = float(counts[0])
+        result["together"] = float(state.z[0] == state.z[1])
+        result["log_alpha"] = float(np.log(state.alpha))
+        result["alpha_and_clusters"] = float(np.arctan(np.log(state.alpha)) * np.count_nonzero(counts))
+    if model.likelihood is not None:
+        likelihood: Any = model.likelihood
+        residual = likelihood.outcome - likelihood.expected(state.latent, state.params["coefficients"])
+        result["log_noise"] = float(np.log(state.params["noise_precision"]))
+        result["residual_fit"] = float(np.arctan(residual**2 * state.params["noise_precision"]).mean())
+        result["outcome_size"] = float(np.log(np.abs(likelihood.outcome)).mean())
+        if likelihood.n_coefficients:
+            result["coefficients"] = float(np.arctan(state.params["coefficients"]).mean())
+            result["coefficients_size"] = float(np.arctan(state.params["coefficients"] ** 2).mean())
+    return result
+
+
+Step = Callable[[np.random.Generator, Model, State], State]
+
+
+def gibbs_step(rng: np.random.Generator, model: Model, state: State) -> State:
+    """The shipped step with two auxiliary components."""
+    return gibbs.step(rng, model, state, 2)[0]
+
+
+def joint_test(
+    model: Model, seed: int, *, n_chains: int = 150, length: int = 40, n_prior: int = 8000, step: Step = gibbs_step
+) -> dict[str, float]:
+    """z-score of each statistic: averages over stationary chains against prior draws."""
+    rng = np.random.default_rng(seed)
+    prior = [statistics(*_prior_draw(rng, model)) for _ in range(n_prior)]
+    averages = [_chain_average(rng, model, length, step) for _ in range(n_chains)]
+    scores = {}
+    for name in prior[0]:
+        expected = np.array([draw[name] for draw in prior])
+        chains = np.array([average[name] for average in averages])
+        error = np.sqrt(expected.var(ddof=1) / n_prior + chains.var(ddof=1) / n_chains)
+        scores[name] = float((chains.mean() - expected.mean()) / error)
+    return scores
+
+
+def _prior_draw(rng: np.random.Generator, model: Model) -> tuple[Model, State]:
+    state = model.draw_prior(rng)
+    return model.simulate(rng, state), state
+
+
+def _chain_average(rng: np.random.Generator, model: Model, length: int, step: Step) -> Mapping[str, float]:
+    current, state = _prior_draw(rng, model)
+    totals: dict[str, float] = {}
+    for _ in range(length):
+        state = step(rng, current, state)
+        current = current.simulate(rng, state)
+        for name, value in statistics(current, state).items():
+            totals[name] = totals.get(name, 0.0) + value / length
+    return totals
+
+
+def worst(scores: Mapping[str, float]) -> tuple[str, float]:
+    """The statistic with the largest |z|, and that |z|; NaN counts as infinite."""
+    sizes = {name: abs(score) if np.isfinite(score) else np.inf for name, score in scores.items()}
+    name = max(sizes, key=sizes.__getitem__)
+    return name, sizes[name]
+
+
+def batch_scores(hits: NDArray[Any], expected: NDArray[np.float64], n_batches: int = 50) -> NDArray[np.float64]:
+    """z-scores of the column means of a chain's values (N, J), with standard errors from batch means."""
+    size = len(hits) // n_batches
+    batches = hits[: size * n_batches].reshape(n_batches, size, -1).mean(axis=1)
+    error = batches.std(axis=0, ddof=1) / np.sqrt(n_batches)
+    return np.asarray((batches.mean(axis=0) - expected) / error)

@@ -1,0 +1,74 @@
+"""Simulation-based calibration (Talts et al. 2018): ranks of true values among posterior draws are uniform.
+
+Unlike the joint test, chains start as a user's do, from everybody in one cluster, and must find the posterior by themselves.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from dualview.behaviors.shared_outcome import ThreadRegression
+from dualview.inference import gibbs
+from dualview.model import Model, State
+from dualview.partitions import ChineseRestaurant, FiniteDirichlet
+from dualview.units import Whitening
+
+N_USERS, N_THREADS, N_DATASETS, N_RANKS = 8, 10, 300, 19
+N_WARMUP, SPACING = 400, 40
+
+
+def blank_model(partition: Any) -> Model:
+    rng = np.random.default_rng(5)
+    none = np.empty((0, 0))
+    likelihood = ThreadRegression(
+        design=rng.integers(0, 2, (N_THREADS, N_USERS)).astype(float),
+        coefficient_design=np.empty((N_THREADS, 0)),
+        outcome=np.zeros(N_THREADS),
+        noise_variance=1.0,
+        coefficient_units=Whitening(np.empty(0), none, none),
+    )
+    return Model(partition, np.zeros((N_USERS, 2)), likelihood, N_USERS)
+
+
+def quantities(state: State) -> dict[str, float]:
+    features, behavior = state.views["features"], state.views["behavior"]
+    assert state.latent is not None
+    return {
+        "log_alpha": np.log(state.alpha),
+        "noise": np.log(state.params["noise_precision"]),
+        "latent": state.latent[0, 0],
+        "features.base_mean": features.base_mean[0],
+        "features.base_covariance": np.log(features.base_covariance[0, 0]),
+        "features.dof": np.log(features.base_dof),
+        "behavior.base_mean": behavior.base_mean[0],
+        "behavior.base_covariance": np.log(behavior.base_covariance[0, 0]),
+        "behavior.dof": np.log(behavior.base_dof),
+    }
+
+
+def ranks(rng: np.random.Generator, blank: Model) -> dict[str, int]:
+    truth = blank.draw_prior(rng)
+    model = blank.simulate(rng, truth)
+    state = gibbs.start(rng, model, np.zeros(N_USERS, dtype=np.int64))
+    draws = []
+    for iteration in range(1, N_WARMUP + N_RANKS * SPACING + 1):
+        state, _ = gibbs.step(rng, model, state, 3)
+        if iteration > N_WARMUP and (iteration - N_WARMUP) % SPACING == 0:
+            draws.append(quantities(state))
+    true = quantities(truth)
+    return {name: sum(draw[name] < true[name] for draw in draws) for name in true}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partition", [ChineseRestaurant(), FiniteDirichlet(3)], ids=["dual-DP", "dual-fixed"])
+def test_ranks_of_the_truth_are_uniform(partition: Any) -> None:
+    rng = np.random.default_rng(11)
+    blank = blank_model(partition)
+    found = [ranks(rng, blank) for _ in range(N_DATASETS)]
+    p_values = {}
+    for name in found[0]:
+        counts = np.bincount([rank[name] // 4 for rank in found], minlength=(N_RANKS + 1) // 4)
+        p_values[name] = chisquare(counts).pvalue
+    assert min(p_values.values()) > 1e-4, p_values
