@@ -42,43 +42,47 @@ def _dense(matrix: Any) -> Array:
     return np.ascontiguousarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=float)
 
 
-class ByCoefficients:
+class _Factorised:
+    """A draw by a quick factorisation, and by rotations in states so extreme that the quick one loses its digits."""
+
+    _design: Any
+    _outcome: Array
+
+    def _quick(self, rng: np.random.Generator, *parameters: Any) -> Array:
+        raise NotImplementedError
+
+    def draw(self, rng: np.random.Generator, noise_precision: float, prior_mean: Array, prior_precision: Array) -> Array:
+        parameters = (noise_precision, prior_mean, prior_precision, rng.standard_normal(len(prior_mean)))
+        try:
+            draw = self._quick(rng, *parameters)
+            if np.isfinite(draw[0]):
+                return draw
+        except np.linalg.LinAlgError:
+            pass
+        return np.asarray(regression.draw_by_rotations(_dense(self._design), self._outcome, *parameters))
+
+
+class ByCoefficients(_Factorised):
     """Factorises the N × N posterior precision."""
 
     def __init__(self, design: Any, outcome: Array) -> None:
+        self._design, self._outcome = design, np.asarray(outcome)
         self._gram = _dense(design.T @ design)
         self._weighted_outcome = np.asarray(design.T @ outcome)
 
-    def draw(self, rng: np.random.Generator, noise_precision: float, prior_mean: Array, prior_precision: Array) -> Array:
-        noise = rng.standard_normal(len(prior_mean))
-        return np.asarray(
-            regression.draw_by_coefficients(
-                self._gram, self._weighted_outcome, noise_precision, prior_mean, prior_precision, noise
-            )
-        )
+    def _quick(self, rng: np.random.Generator, *parameters: Any) -> Array:  # noqa: ARG002
+        return np.asarray(regression.draw_by_coefficients(self._gram, self._weighted_outcome, *parameters))
 
 
-class ByObservations:
+class ByObservations(_Factorised):
     """Factorises the T × T covariance of the outcomes."""
 
     def __init__(self, design: Any, outcome: Array) -> None:
-        self._design = _dense(design)
-        self._outcome = np.asarray(outcome)
+        self._design, self._outcome = _dense(design), np.asarray(outcome)
 
-    def draw(self, rng: np.random.Generator, noise_precision: float, prior_mean: Array, prior_precision: Array) -> Array:
-        noise = rng.standard_normal(len(prior_mean))
+    def _quick(self, rng: np.random.Generator, *parameters: Any) -> Array:
         outcome_noise = rng.standard_normal(len(self._outcome))
-        return np.asarray(
-            regression.draw_by_observations(
-                self._design,
-                self._outcome,
-                noise_precision,
-                prior_mean,
-                prior_precision,
-                noise,
-                outcome_noise,
-            )
-        )
+        return np.asarray(regression.draw_by_observations(self._design, self._outcome, *parameters, outcome_noise))
 
 
 class ByConjugateGradients:

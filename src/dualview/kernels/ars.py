@@ -146,6 +146,8 @@ def sampler(target):
             if point == edge or not _insert(x, h, d, n, point, h_new, d_new):
                 raise ValueError("adaptive rejection sampling: the density is not log-concave")
             n += 1
+        if not (d[n - 1] < 0.0 and (d[0] > 0.0 or math.isfinite(lower))):
+            raise ValueError("adaptive rejection sampling: a tail does not fall; the density has no finite integral")
         return n
 
     @uncached

@@ -33,19 +33,36 @@ def log_wishart_constant(dof, spare, n_dims):
 
 @compiled
 def misfit(factor, base_covariance):
-    """ln|S W_0| − tr(S W_0) + D ≤ 0 for S = T Tᵀ, without cancellation when S ≈ W_0⁻¹.
-
-    Elimination of E = Tᵀ W_0 T − I keeps each pivot minus one; every term that is left is of second order.
-    """
+    """ln|S W_0| − tr(S W_0) + D ≤ 0 for S = T Tᵀ, accurate also when S ≈ W_0⁻¹ and when S is nearly singular."""
     n = factor.shape[0]
-    excess = np.zeros((n, n))
+    product = np.zeros((n, n))  # lower half of Tᵀ W_0 T
+    far = 0.0
     for i in range(n):
         column = multiply(base_covariance, factor[:, i])
         for j in range(i + 1):
             for k in range(j + 1):
-                excess[i, j] += factor[k, j] * column[k]
-        excess[i, i] -= 1.0
+                product[i, j] += factor[k, j] * column[k]
+            far = max(far, abs(product[i, j] - 1.0) if i == j else abs(product[i, j]))
+    if far < 0.25:
+        return _misfit_near_identity(product)
+    base_factor = cholesky(base_covariance)
     total = 0.0
+    for i in range(n):
+        total += 2.0 * (math.log(factor[i, i]) + math.log(base_factor[i, i])) - (product[i, i] - 1.0)
+    return total
+
+
+@compiled
+def _misfit_near_identity(matrix):
+    """ln|M| − tr(M) + D for M near I, given its lower half.
+
+    Elimination of E = M − I keeps each pivot minus one; every term that is left is of second order.
+    """
+    n = matrix.shape[0]
+    excess = matrix.copy()
+    total = 0.0
+    for j in range(n):
+        excess[j, j] -= 1.0
     for j in range(n):
         total += log1pmx(excess[j, j])
         for i in range(j + 1, n):

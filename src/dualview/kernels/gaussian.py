@@ -13,7 +13,7 @@ from dualview.kernels.ars import sampler
 from dualview.kernels.compiling import compiled
 from dualview.kernels.densities import log_wishart_constant, misfit
 from dualview.kernels.draws import normal, wishart_factor
-from dualview.kernels.linalg import add_outer, cholesky, multiply, outer_square
+from dualview.kernels.linalg import add_outer, add_to_cholesky, cholesky, loses_digits, multiply, outer_square
 
 
 @compiled
@@ -113,6 +113,21 @@ def cluster_sums(x, z, means):
 
 
 @compiled
+def scatter_factor(inverse_scale, start, x, z, k, centre):
+    """Cholesky factor of inverse_scale = start + Σ_{u: z_u = k} (x_u − centre)(x_u − centre)ᵀ.
+
+    Directly where that keeps digits; else from start, vector by vector.
+    """
+    factor = cholesky(inverse_scale)
+    if loses_digits(factor, inverse_scale):
+        factor = cholesky(start)
+        for u in range(x.shape[0]):
+            if z[u] == k:
+                add_to_cholesky(factor, x[u] - centre)
+    return factor
+
+
+@compiled
 def draw_components(rng, x, z, means, base_mean, base_precision, base_covariance, base_dof):
     """S_k then μ_k for every component: (C1), (C2). Empty components come from their prior."""
     counts, totals, scatters = cluster_sums(x, z, means)
@@ -121,7 +136,8 @@ def draw_components(rng, x, z, means, base_mean, base_precision, base_covariance
     factors = np.empty((n_components, n_dims, n_dims))
     for k in range(n_components):
         dof, inverse_scale = component_precision(base_dof, base_covariance, counts[k], scatters[k])
-        factors[k] = wishart_factor(rng, dof, cholesky(inverse_scale))
+        factor = scatter_factor(inverse_scale, base_dof * base_covariance, x, z, k, means[k])
+        factors[k] = wishart_factor(rng, dof, factor)
         precision = outer_square(factors[k])
         linear, precision = component_mean(base_mean, base_precision, counts[k], totals[k], precision)
         new_means[k] = normal(rng, linear, precision)
@@ -134,7 +150,9 @@ def draw_base(rng, means, factors, base_mean, base_precision, base_covariance, b
     linear, precision = base_mean_law(means, base_precision)
     base_mean = normal(rng, linear, precision)
     dof, inverse_scale = base_precision_law(means, base_mean)
-    base_precision = outer_square(wishart_factor(rng, dof, cholesky(inverse_scale)))
+    everybody = np.zeros(len(means), dtype=np.int64)
+    factor = scatter_factor(inverse_scale, len(base_mean) * np.eye(len(base_mean)), means, everybody, 0, base_mean)
+    base_precision = outer_square(wishart_factor(rng, dof, factor))
     dof, inverse_scale = base_covariance_law(factors, base_dof)
     base_covariance = outer_square(wishart_factor(rng, dof, cholesky(inverse_scale)))
     base_dof = draw_base_dof(rng, factors, base_covariance, base_dof)

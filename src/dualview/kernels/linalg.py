@@ -28,6 +28,30 @@ def cholesky(matrix):
 
 
 @compiled
+def loses_digits(factor, matrix):
+    """Whether a Cholesky pivot has cancelled to less than 1e-8 of its diagonal element, or below zero."""
+    for j in range(matrix.shape[0]):
+        if not factor[j, j] * factor[j, j] > 1e-8 * matrix[j, j]:
+            return True
+    return False
+
+
+@compiled
+def add_to_cholesky(factor, vector):
+    """In place: the factor of C Cᵀ + vector vectorᵀ, by rotations; it keeps digits however large the vector is."""
+    n = vector.shape[0]
+    rest = vector.copy()
+    for j in range(n):
+        diagonal = math.hypot(factor[j, j], rest[j])
+        cosine, sine = factor[j, j] / diagonal, rest[j] / diagonal
+        factor[j, j] = diagonal
+        for i in range(j + 1, n):
+            column = factor[i, j]
+            factor[i, j] = cosine * column + sine * rest[i]
+            rest[i] = cosine * rest[i] - sine * column
+
+
+@compiled
 def solve_lower(factor, vector):
     """Solution x of C x = vector."""
     n = vector.shape[0]
