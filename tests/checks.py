@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.inference import gibbs
+from dualview.kernels.densities import misfit
 from dualview.model import Model, State
 
 ACCEPT = 4.5
@@ -50,6 +51,7 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
         means, factors = view.components
         own_means, own_factors = means[state.z], factors[state.z]
         projections = np.einsum("uji,uj->ui", own_factors, vectors - own_means)
+        from_base = means - view.base_mean
         log_det = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
         parts = {
             "dof": np.log(view.base_dof - len(view.base_mean) + 1),
@@ -60,8 +62,10 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
             "base_covariance": np.log(np.diagonal(view.base_covariance)).mean(),
             "base_covariance_det": np.linalg.slogdet(view.base_covariance)[1],
             "means": np.arctan(means).mean(),
-            "means_spread": np.log(np.abs(means - view.base_mean)).mean(),
+            "means_spread": np.log(np.abs(from_base)).mean(),
+            "means_fit": np.log(np.einsum("ki,ij,kj->k", from_base, view.base_precision, from_base)).mean(),
             "precisions_det": log_det.mean(),
+            "precisions_fit": np.log([-misfit(factor, view.base_covariance) for factor in factors]).mean(),
             "vectors": np.arctan(vectors).mean(),
             "vectors_size": np.arctan(vectors**2).mean(),
             "fit": np.log(np.abs(projections)).mean(),
@@ -102,7 +106,7 @@ def gibbs_step(rng: np.random.Generator, model: Model, state: State) -> State:
 
 
 def joint_test(
-    model: Model, seed: int, *, n_chains: int = 150, length: int = 40, n_prior: int = 8000, step: Step = gibbs_step
+    model: Model, seed: int, *, n_chains: int = 250, length: int = 40, n_prior: int = 8000, step: Step = gibbs_step
 ) -> dict[str, float]:
     """z-score of each statistic: averages over stationary chains against prior draws."""
     rng = np.random.default_rng(seed)

@@ -4,16 +4,13 @@ Shapes: z (U,), features (U, D), latent (U, q), x (n, D) points of a view, desig
 outcome (T,). `constants` is a view's pair (m (D,), Sigma (D, D)); `partition` is ("dp", None), ("finite", K)
 or ("one", 1). `data` is a dict of keyword arguments of `log_joint`.
 
-The joint density is written from the generative statements alone, the Gibbs sampler from conditionals derived
-by hand. They share no formula, so each can check the other.
+The joint density and the Gibbs sampler's hand-derived conditionals share no formula, so each checks the other.
 """
 
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 from numpy.linalg import cholesky, inv, solve
-from scipy.integrate import trapezoid
 from scipy.linalg import block_diag
 from scipy.special import gammaln, logsumexp, multigammaln
 from scipy.stats import Covariance, gamma, invgamma, multivariate_normal, norm, wishart
@@ -48,17 +45,12 @@ def log_normal(x, mean, precision) -> float:
     return float(multivariate_normal.logpdf(x, mean, Covariance.from_precision(precision)))
 
 
-def log_g(x, nu, w) -> float:
-    """Log density of G(nu, w), E x = nu * w."""
-    return float(gamma.logpdf(x, nu / 2, scale=2 * w))
-
-
 def log_view_prior(view, constants) -> float:
     """Log prior density of base and components, empty components too, (M2)-(M7)."""
     m, sigma = constants
     dim = len(m)
     v = 1 / (view.base_dof - dim + 1)
-    total = log_g(v, 1, 1 / dim) + 2 * np.log(v)  # |dv / dbeta| = v^2
+    total = gamma.logpdf(v, 1 / 2, scale=2 / dim) + 2 * np.log(v)  # v ~ G(1, 1/D), |dv / dbeta| = v^2
     total += log_normal(view.base_mean, m, inv(sigma))
     total += wishart.logpdf(view.base_precision, dim, inv(dim * sigma))
     total += wishart.logpdf(view.base_covariance, dim, sigma / dim)
@@ -95,11 +87,11 @@ def outcome_mean(state, design, covariates=None):
 
 def log_outcome(state, design, covariates, outcome, noise_variance, coefficient_prior) -> float:
     """ln p(outcome, noise precision, coefficients | latent), (M8)-(M9)."""
-    total = log_g(state.noise_precision, 1, 1 / noise_variance)
+    total = gamma.logpdf(state.noise_precision, 1 / 2, scale=2 / noise_variance)
     if state.coefficients is not None:
         total += log_normal(state.coefficients, coefficient_prior[0], inv(coefficient_prior[1]))
     mean = outcome_mean(state, design, covariates)
-    return total + float(norm.logpdf(outcome, mean, 1 / np.sqrt(state.noise_precision)).sum())
+    return float(total + norm.logpdf(outcome, mean, 1 / np.sqrt(state.noise_precision)).sum())
 
 
 def log_joint(
@@ -118,7 +110,7 @@ def log_joint(
     """Log density of state and data together, in the natural variables (beta and alpha, not their logs)."""
     total = log_partition(state.z, state.alpha, partition)
     if state.alpha is not None:
-        total += invgamma.logpdf(state.alpha, 0.5, scale=0.5)  # 1 / alpha ~ G(1, 1)
+        total += invgamma.logpdf(state.alpha, 1 / 2, scale=1 / 2)  # 1 / alpha ~ G(1, 1)
     given = {"features": (features, feature_constants), "behavior": (state.latent, behavior_constants)}
     for name, view in state.views.items():
         x, constants = given[name]
@@ -152,8 +144,7 @@ def with_components(rng, view, kept, n_components) -> ViewState:
     means, precisions = [view.means[k] for k in kept], [view.precisions[k] for k in kept]
     while len(means) < n_components:
         means.append(draw_normal(rng, view.base_mean, view.base_precision))
-        scale = inv(view.base_dof * view.base_covariance)
-        precisions.append(draw_wishart(rng, view.base_dof, scale))
+        precisions.append(draw_wishart(rng, view.base_dof, inv(view.base_dof * view.base_covariance)))
     return replace(view, means=np.array(means), precisions=np.array(precisions))
 
 
@@ -174,10 +165,8 @@ def draw_labels(rng, n_users, alpha, partition):
     kind, n_components = partition
     z = np.zeros(n_users, dtype=int)
     for u in range(n_users if kind != "one" else 0):
-        if kind == "dp":
-            weights = np.append(np.bincount(z[:u]), alpha)
-        else:
-            weights = np.bincount(z[:u], minlength=n_components) + alpha / n_components
+        counts = np.bincount(z[:u], minlength=n_components or 0)
+        weights = np.append(counts, alpha) if kind == "dp" else counts + alpha / n_components
         z[u] = rng.choice(len(weights), p=weights / weights.sum())
     return z
 
@@ -202,14 +191,14 @@ def draw_prior(rng, n_users, dims, *, partition=("dp", None), **data) -> tuple[S
     """A state and all its data, for views {name: dimension}; constants not given are zero and identity."""
     kind, n_components = partition
     alpha = None if kind == "one" else 1 / draw_g(rng, 1, 1)
-    z = draw_labels(rng, n_users, alpha, partition)
-    state = State(z, alpha, {})
+    state = State(draw_labels(rng, n_users, alpha, partition), alpha, {})
+    n_components = state.z.max() + 1 if kind == "dp" else n_components
     for name, dim in dims.items():
         key = "feature_constants" if name == "features" else "behavior_constants"
         data.setdefault(key, (np.zeros(dim), np.eye(dim)))
-        state.views[name] = draw_view(rng, z.max() + 1 if kind == "dp" else n_components, data[key])
+        state.views[name] = draw_view(rng, n_components, data[key])
     if "behavior" in dims:
-        state.latent = draw_points(rng, z, state.views["behavior"])
+        state.latent = draw_points(rng, state.z, state.views["behavior"])
     if data.get("design") is not None:
         state.noise_precision = draw_g(rng, 1, 1 / data["noise_variance"])
     if data.get("covariates") is not None:
@@ -261,8 +250,8 @@ def update_components(rng, view, x, z) -> ViewState:
     for k in range(len(means)):
         inside = x[z == k]
         scatter = (inside - means[k]).T @ (inside - means[k])
-        dof = view.base_dof + len(inside)
-        precisions[k] = draw_wishart(rng, dof, inv(view.base_dof * view.base_covariance + scatter))
+        scale = inv(view.base_dof * view.base_covariance + scatter)
+        precisions[k] = draw_wishart(rng, view.base_dof + len(inside), scale)
         total = view.base_precision + len(inside) * precisions[k]
         right = view.base_precision @ view.base_mean + precisions[k] @ inside.sum(axis=0)
         means[k] = draw_normal(rng, solve(total, right), total)
@@ -276,8 +265,8 @@ def log_conditional_base_dof(t, precisions, base_covariance):
     products = precisions @ base_covariance
     log_determinants, traces = np.linalg.slogdet(products)[1], np.trace(products, axis1=1, axis2=2)
     log_normaliser = dim * beta / 2 * np.log(beta / 2) - multigammaln(beta / 2, dim)
-    log_prior = -t / 2 - dim * np.exp(-t) / 2
-    return log_prior + n_components * log_normaliser + beta / 2 * (log_determinants - traces).sum()
+    log_likelihood = n_components * log_normaliser + beta / 2 * (log_determinants - traces).sum()
+    return log_likelihood - t / 2 - dim * np.exp(-t) / 2
 
 
 def update_base(rng, view, constants) -> ViewState:
@@ -308,17 +297,9 @@ def log_conditional_alpha(y, z, partition):
     return total + sum(np.log(alpha / n_components + i) for n in counts for i in range(n))
 
 
-def update_alpha(rng, state, data) -> State:
-    """alpha, straight from its density whatever the partition."""
-    if state.alpha is None:
-        return state
-    y = draw_on_grid(rng, lambda y: log_conditional_alpha(y, state.z, data["partition"]), -15, 100)
-    return replace(state, alpha=float(np.exp(y)))
-
-
 def update_behavior(rng, state, data) -> State:
     """Latent vector and coefficients jointly, (C7), then the noise precision, (C8)."""
-    view, n_users, regressors = state.views["behavior"], len(state.z), data["design"]
+    view, regressors = state.views["behavior"], data["design"]
     mean, precision = view.means[state.z, 0], np.diag(view.precisions[state.z, 0, 0])
     if state.coefficients is not None:
         mean = np.append(mean, data["coefficient_prior"][0])
@@ -327,23 +308,26 @@ def update_behavior(rng, state, data) -> State:
     total = precision + state.noise_precision * regressors.T @ regressors
     right = precision @ mean + state.noise_precision * regressors.T @ data["outcome"]
     drawn = draw_normal(rng, solve(total, right), total)
-    coefficients = None if state.coefficients is None else drawn[n_users:]
+    latent = drawn[: len(state.z), None]
+    coefficients = None if state.coefficients is None else drawn[len(state.z) :]
     residual = data["outcome"] - regressors @ drawn
     noise_precision = draw_g(rng, 1 + len(residual), 1 / (data["noise_variance"] + residual @ residual))
-    return replace(state, latent=drawn[:n_users, None], coefficients=coefficients, noise_precision=noise_precision)
+    return replace(state, latent=latent, coefficients=coefficients, noise_precision=noise_precision)
 
 
 def gibbs_sweep(rng, state, data, auxiliary=3) -> State:
     """Every unknown once, each from its conditional."""
     state = update_assignments(rng, state, data, auxiliary)
-    views = dict(state.views)
-    for name, x, constants in (
-        ("features", data.get("features"), data.get("feature_constants")),
-        ("behavior", state.latent, data.get("behavior_constants")),
-    ):
-        if name in views:
-            views[name] = update_base(rng, update_components(rng, views[name], x, state.z), constants)
-    state = update_alpha(rng, replace(state, views=views), data)
+    points = {"features": data.get("features"), "behavior": state.latent}
+    constants = {"features": data.get("feature_constants"), "behavior": data.get("behavior_constants")}
+    views = {}
+    for name, view in state.views.items():
+        view = update_components(rng, view, points[name], state.z)
+        views[name] = update_base(rng, view, constants[name])
+    state = replace(state, views=views)
+    if state.alpha is not None:
+        y = draw_on_grid(rng, lambda y: log_conditional_alpha(y, state.z, data["partition"]), -15, 100)
+        state = replace(state, alpha=float(np.exp(y)))
     return state if data.get("outcome") is None else update_behavior(rng, state, data)
 
 
@@ -351,9 +335,8 @@ def partitions(n):
     """All set partitions of n things, as labels numbered by first appearance."""
     if n == 0:
         yield ()
-    else:
-        for labels in partitions(n - 1):
-            yield from ((*labels, k) for k in range(max(labels, default=-1) + 2))
+    for labels in partitions(n - 1) if n else ():
+        yield from ((*labels, k) for k in range(max(labels, default=-1) + 2))
 
 
 def log_cluster_marginal(x, base_mean, base_precision, base_covariance, base_dof) -> float:
@@ -365,16 +348,15 @@ def log_cluster_marginal(x, base_mean, base_precision, base_covariance, base_dof
     shape_after, rate_after = shape + len(x) / 2, rate + ((x[:, None] - mu) ** 2).sum(axis=0) / 2
     log_given_mu = shape * np.log(rate) - gammaln(shape) + gammaln(shape_after) - shape_after * np.log(rate_after)
     log_integrand = norm.logpdf(mu, base_mean, deviation) + log_given_mu - len(x) / 2 * np.log(2 * np.pi)
-    top = log_integrand.max()
-    return float(top + np.log(trapezoid(np.exp(log_integrand - top), mu)))
+    return float(logsumexp(log_integrand) + np.log(mu[1] - mu[0]))
 
 
 def enumerate_posterior(
     features_1d, base_mean, base_precision, base_covariance, base_dof, alpha, partition=("dp", None)
 ) -> dict[tuple[int, ...], float]:
     """Posterior probability of each set partition, one view of one dimension, all hyperparameters fixed."""
-    kind, n_components = partition
-    log_weights = {}
+    (kind, n_components), log_weights = partition, {}
+    base = (base_mean, base_precision, base_covariance, base_dof)
     for labels in partitions(len(features_1d)):
         z, n_blocks = np.array(labels), max(labels) + 1
         if kind == "finite" and n_blocks > n_components:
@@ -382,9 +364,7 @@ def enumerate_posterior(
         log_weights[labels] = log_partition(z, alpha, partition)
         if kind == "finite":  # the blocks can be named in K (K - 1) ... ways
             log_weights[labels] += sum(np.log(n_components - i) for i in range(n_blocks))
-        for k in range(n_blocks):
-            x = features_1d[z == k]
-            log_weights[labels] += log_cluster_marginal(x, base_mean, base_precision, base_covariance, base_dof)
+        log_weights[labels] += sum(log_cluster_marginal(features_1d[z == k], *base) for k in range(n_blocks))
     total = logsumexp(list(log_weights.values()))
     return {labels: float(np.exp(value - total)) for labels, value in log_weights.items()}
 
@@ -401,8 +381,7 @@ def ridge(design, outcome, penalty, unpenalised=None):
     columns = design if unpenalised is None else np.hstack([design, unpenalised])
     # Least squares with one more row, sqrt(penalty) and outcome 0, for each penalised coefficient.
     rows = np.sqrt(penalty) * np.eye(n_penalised, columns.shape[1])
-    target = np.append(outcome, np.zeros(n_penalised))
-    return np.linalg.lstsq(np.vstack([columns, rows]), target, rcond=None)[0]
+    return np.linalg.lstsq(np.vstack([columns, rows]), np.append(outcome, np.zeros(n_penalised)), rcond=None)[0]
 
 
 def similarity(z_draws):
@@ -411,12 +390,10 @@ def similarity(z_draws):
 
 
 def adjusted_rand(a, b) -> float:
-    """Adjusted Rand index from all pairs; 1 when the partitions are equal."""
-    pairs = list(combinations(range(len(a)), 2))
-    in_a = sum(a[i] == a[j] for i, j in pairs)
-    in_b = sum(b[i] == b[j] for i, j in pairs)
-    in_both = sum(a[i] == a[j] and b[i] == b[j] for i, j in pairs)
-    if in_a == in_b == in_both:
+    """Adjusted Rand index from all pairs of users; 1 when the partitions are equal."""
+    pairs = np.triu_indices(len(a), 1)
+    same_a, same_b = similarity([a])[pairs] == 1, similarity([b])[pairs] == 1
+    if np.array_equal(same_a, same_b):
         return 1.0
-    expected = in_a * in_b / len(pairs)
-    return float((in_both - expected) / ((in_a + in_b) / 2 - expected))
+    expected, largest = same_a.sum() * same_b.sum() / len(same_a), (same_a.sum() + same_b.sum()) / 2
+    return float(((same_a & same_b).sum() - expected) / (largest - expected))

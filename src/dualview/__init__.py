@@ -1,11 +1,46 @@
 """Clusters of users from features you can see and behaviours you can only see through their effects."""
 
-from dualview import datasets
-from dualview.behaviors import SharedOutcome
-from dualview.mixture import DualViewMixture
-from dualview.posterior import Posterior
-from dualview.units import GaussianPrior
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from dualview._version import __version__
 
-__all__ = ["DualViewMixture", "GaussianPrior", "Posterior", "SharedOutcome", "__version__", "datasets"]
+if TYPE_CHECKING:
+    from dualview import datasets, plots
+    from dualview.behaviors import SharedOutcome
+    from dualview.mixture import DualViewMixture
+    from dualview.posterior import Posterior, load
+    from dualview.units import GaussianPrior
+
+# Names are looked up when first used, so that ``import dualview`` and the command line start at once.
+_HOMES = {
+    "DualViewMixture": "dualview.mixture",
+    "GaussianPrior": "dualview.units",
+    "Posterior": "dualview.posterior",
+    "SharedOutcome": "dualview.behaviors",
+    "load": "dualview.posterior",
+}
+_MODULES = ("datasets", "plots")
+
+__all__ = [
+    "DualViewMixture",
+    "GaussianPrior",
+    "Posterior",
+    "SharedOutcome",
+    "__version__",
+    "datasets",
+    "load",
+    "plots",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"dualview.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'dualview' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

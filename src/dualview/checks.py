@@ -1,5 +1,8 @@
-"""Checks of arrays at the door. A message says what was wanted, what came, and what to do."""
+"""Checks of input at the door. A message says what was wanted, what came, and what to do."""
 
+import datetime
+import numbers as abstract
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,51 +13,175 @@ from dualview.errors import InputError
 
 Array = NDArray[np.float64]
 
+SMALLEST, LARGEST = 1e-100, 1e100  # leaves room for squares, products and heavy tails of draws
+_SHOWN = 5  # rows or columns that a message names
+_KINDS = {"U": "text", "S": "text", "T": "text", "M": "dates", "m": "time spans", "c": "complex numbers"}
+_NO_NUMBERS = (str, bytes, complex, datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
+
+
+def whole_number(value: Any, name: str, least: int) -> int:
+    """An int of at least this much; True and 2.0 are none."""
+    if not isinstance(value, abstract.Integral) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+    return int(value)
+
+
+def positive_number(value: Any, name: str) -> float:
+    """A finite number above zero."""
+    if not isinstance(value, abstract.Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
+        raise InputError(f"{name} must be a positive number; got {value!r}.")
+    return float(value)
+
 
 def column_names(table: Any) -> list[str] | None:
-    """The column names of a DataFrame of any library; None for anything without."""
-    columns = getattr(table, "columns", None)
-    return None if columns is None else [str(c) for c in columns]
+    """The column names of a DataFrame of any library; None without names, or with numbers in their place."""
+    columns = getattr(table, "column_names", None)  # pyarrow's, whose columns are the data
+    if not isinstance(columns, list):
+        columns = getattr(table, "columns", None)
+    if columns is None or not all(isinstance(c, str) for c in columns):
+        return None
+    return [str(c) for c in columns]
+
+
+def refuse_non_numbers(values: Any, name: str) -> None:
+    """Raise on text, dates and complex numbers, digits in quotes included."""
+    cells = _asarray(values, name)
+    kind = cells.dtype.kind
+    if kind in "buif":
+        return
+    foreign = _cells_where(cells, lambda v: isinstance(v, _NO_NUMBERS)) if kind == "O" else np.full(cells.shape, True)
+    if not foreign.any():
+        return
+    example = cells[foreign][0]
+    what = _KINDS.get(np.asarray(example).dtype.kind, "dates or time spans")
+    remedy = "Complex data not supported." if "complex" in what else "Convert it to numbers, encode it or drop it."
+    raise InputError(f"{name} must hold numbers only; got {what}, such as {example!s:.40}{_where(foreign, values)}. {remedy}")
 
 
 def numbers(values: Any, name: str, *, n_dims: int) -> Array:
-    """A finite array of floats with n_dims dimensions."""
+    """A finite array of floats with n_dims dimensions, of a size that can be squared."""
     if sparse.issparse(values):
         raise InputError(f"{name} must be a dense array; got a sparse matrix. Pass {name}.toarray().")
+    refuse_non_numbers(values, name)
+    cells = _asarray(values, name)
+    if cells.dtype.kind == "O":
+        cells = np.where(_cells_where(cells, _is_missing), np.nan, cells)
     try:
-        array = np.asarray(values, dtype=float)
+        array = np.asarray(cells, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must hold numbers only; got something else ({error}).") from None
     if array.ndim != n_dims:
-        wanted = {1: "one-dimensional", 2: "a table with rows and columns"}[n_dims]
-        raise InputError(f"{name} must be {wanted}; got an array of shape {array.shape}.")
-    finite = np.isfinite(array) if n_dims == 1 else np.isfinite(array).all(axis=1)
-    if not finite.all():
-        raise InputError(f"{name} must be finite; NaN or inf in {rows_text(~finite)}. Drop or fill them first.")
+        raise InputError(_dimensions_message(array.shape, name, n_dims))
+    check_finite(array, name, column_names(values))
+    check_range(np.abs(array).max(initial=0.0), name)
     return array
+
+
+def check_finite(array: Array, name: str, columns: list[str] | None = None) -> None:
+    """Raise on NaN and infinity, with the rows and columns where they are."""
+    bad = np.asarray(~np.isfinite(array))
+    if not bad.any():
+        return
+    where = rows_text(bad if bad.ndim == 1 else np.any(bad, axis=1))
+    if bad.ndim == 2 and columns is not None:
+        where += f", column(s) {names_text(columns, np.any(bad, axis=0))}"
+    raise InputError(f"{name} must be finite; it contains NaN or infinity (inf) in {where}. Drop or fill them first.")
+
+
+def check_range(magnitude: Any, name: str, columns: list[str] | None = None) -> None:
+    """Raise where a largest magnitude, of the whole or of each column, has no square in the range of numbers."""
+    largest = np.atleast_1d(magnitude)
+    bad = (largest > LARGEST) | ((largest > 0) & (largest < SMALLEST))
+    if bad.any():
+        size = "large" if (largest > LARGEST).any() else "small"
+        where = "" if columns is None else f" in column(s) {names_text(columns, bad)}"
+        raise InputError(
+            f"{name} is too {size} to compute with{where}: a largest magnitude of {largest[bad][0]:.3g}, where {SMALLEST:g} to "
+            f"{LARGEST:g} is possible. Give it in another unit."
+        )
+
+
+def varies(values: Array, tolerance: float = 1e-14) -> bool:
+    """Whether numbers (n,) differ by more than rounding."""
+    return bool(np.std(values) > tolerance * np.abs(values).max())
 
 
 def participation_matrix(values: Any) -> Any:
     """A finite (T, U) matrix: a float array, or a CSR array when the input is sparse."""
-    if not sparse.issparse(values):
-        matrix = numbers(values, "participation", n_dims=2)
-    else:
-        if values.dtype.kind not in "buif":
-            raise InputError(f"participation must hold numbers only; got a sparse matrix of {values.dtype}.")
-        matrix = sparse.csr_array(values, dtype=float)
-        if not np.isfinite(matrix.data).all():
-            bad = np.zeros(matrix.shape[0], dtype=bool)
-            bad[matrix.nonzero()[0][~np.isfinite(matrix.data[matrix.data != 0])]] = True
-            raise InputError(f"participation must be finite; NaN or inf in {rows_text(bad)}. Drop or fill them first.")
+    matrix = _sparse_participation(values) if sparse.issparse(values) else numbers(values, "participation", n_dims=2)
     if matrix.shape[0] == 0 or matrix.shape[1] == 0:
         raise InputError(f"participation must be (n_threads, n_users); got an empty matrix of shape {matrix.shape}.")
     return matrix
 
 
-def rows_text(mask: NDArray[np.bool_]) -> str:
+def _sparse_participation(values: Any) -> Any:
+    if values.dtype.kind not in "buif":
+        raise InputError(f"participation must hold numbers only; got a sparse matrix of {values.dtype}. Convert it first.")
+    if values.ndim != 2:
+        raise InputError(_dimensions_message(values.shape, "participation", 2))
+    matrix = sparse.csr_array(values, dtype=float, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    finite = np.isfinite(matrix.data)
+    if not finite.all():
+        bad = np.zeros(matrix.shape[0], dtype=bool)
+        bad[np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[~finite]] = True
+        raise InputError(
+            f"participation must be finite; it contains NaN or infinity (inf) in {rows_text(bad)}. Drop or fill them first."
+        )
+    check_range(np.abs(matrix.data).max(initial=0.0), "participation")
+    return matrix
+
+
+def rows_text(mask: Any) -> str:
     """'row 3' or 'rows 3, 7, 9, … (12 in all)'."""
     rows = np.flatnonzero(mask)
     if len(rows) == 1:
         return f"row {rows[0]}"
-    shown = ", ".join(str(r) for r in rows[:5])
-    return f"rows {shown}" + (f", … ({len(rows)} in all)" if len(rows) > 5 else "")
+    return f"rows {_listed([str(r) for r in rows])}"
+
+
+def names_text(names: list[str], mask: Any) -> str:
+    """'age, height' or 'a, b, c, d, e, … (40 in all)'."""
+    return _listed([name for name, chosen in zip(names, mask, strict=True) if chosen])
+
+
+def _listed(words: list[str]) -> str:
+    more = f", … ({len(words)} in all)" if len(words) > _SHOWN else ""
+    return ", ".join(words[:_SHOWN]) + more
+
+
+def _where(mask: NDArray[np.bool_], values: Any) -> str:
+    if mask.ndim == 1:
+        return f", in {rows_text(mask)}"
+    if mask.ndim != 2:
+        return ""
+    names = column_names(values) or [str(j) for j in range(mask.shape[1])]
+    return f", in column(s) {names_text(names, np.any(mask, axis=0))}"
+
+
+def _asarray(values: Any, name: str) -> NDArray[Any]:
+    if np.ma.isMaskedArray(values):
+        return np.asarray(np.ma.filled(values.astype(float), np.nan))
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers; got something else ({error}).") from None
+
+
+def _cells_where(cells: NDArray[Any], condition: Callable[[Any], bool]) -> NDArray[np.bool_]:
+    return np.asarray(np.frompyfunc(condition, 1, 1)(cells), dtype=bool)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ == "NAType"  # of pandas, which is not imported here
+
+
+def _dimensions_message(shape: tuple[int, ...], name: str, n_dims: int) -> str:
+    wanted = {1: "one-dimensional", 2: "a table with rows and columns"}[n_dims]
+    remedy = ""
+    if n_dims == 2 and len(shape) == 1:
+        remedy = f" A single column is {name}.reshape(-1, 1), a single row {name}.reshape(1, -1)."
+    if n_dims == 1 and len(shape) == 2 and 1 in shape:
+        remedy = f" Pass {name}.ravel(), or the column itself."
+    return f"{name} must be {wanted}; got an array of shape {shape}.{remedy}"

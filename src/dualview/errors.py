@@ -15,3 +15,15 @@ class DegenerateError(DualViewError, ArithmeticError):
 
 class DataWarning(UserWarning):
     """The input is usable, but something about it deserves a look."""
+
+
+class FileError(DualViewError, OSError):
+    """A file cannot be read or written; the message says which and why."""
+
+
+class ConvergenceWarning(UserWarning):
+    """The chains have not converged; the message says what has not and what to do."""
+
+
+class MissingExtraError(DualViewError, ImportError):
+    """A package that only an extra of dualview installs is missing; the message names the extra."""

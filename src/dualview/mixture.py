@@ -11,18 +11,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.cluster import KMeans
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior, SharedOutcome
-from dualview.checks import rows_text
+from dualview.checks import whole_number
 from dualview.errors import DataWarning, InputError
+from dualview.features import checked_features, feature_names, feature_units, warn_of_ties
 from dualview.inference.chains import Progress, Schedule, run_chains
 from dualview.inference.progress import Bar
+from dualview.inference.storage import Record
 from dualview.model import Model
 from dualview.partitions import ChineseRestaurant, FiniteDirichlet, OneCluster, PartitionPrior
 from dualview.posterior import Posterior
 from dualview.posterior.predictive import NormalMixture
+from dualview.starts import Labels, Start, by_kmeans, check_init
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
@@ -117,6 +119,7 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         behavior = _behavior(y)
         features = self._features(X)
         n_users = self._check_users(features, behavior)
+        labels = check_init(self.init, n_users, self.n_clusters)
         units: dict[str, Whitening] = {}
         working = likelihood = None
         if features is not None:
@@ -124,36 +127,22 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             working = np.ascontiguousarray(units["features"].to_working(features))
         if behavior is not None:
             units["behavior"], likelihood = behavior.prepare(self.behavior_prior)
-        model = Model(self._partition(n_users), working, likelihood, n_users)
-        schedule = Schedule(self.n_warmup, self.n_draws, self.thin, self.n_auxiliary)
-        start_vectors = self._start_vectors(working, behavior, units)
-        with contextlib.ExitStack() as stack:
-            progress: Progress | None = None
-            if self.progress is True:
-                progress = stack.enter_context(Bar(self.n_chains, schedule.n_iterations))
-            elif self.progress:
-                progress = self.progress
-            records = run_chains(
-                model,
-                lambda rng: self._start(rng, n_users, start_vectors),
-                schedule,
-                _seed(self.random_state),
-                self.n_chains,
-                self.n_jobs,
-                progress,
-            )
-        coords = self._coords(n_users, features, behavior)
-        self.posterior_ = Posterior.from_records(records, units, likelihood, coords)
+        model = Model(self._partition(), working, likelihood, n_users)
+        start = self._start(labels, n_users, working, behavior, units)
+        records = self._run(model, start)
+        self.posterior_ = Posterior.from_records(records, units, likelihood, self._coords(n_users, features, behavior))
         self.behavior_ = behavior
         self.labels_ = self.posterior_.partition("dahl")
         self.n_clusters_ = int(self.labels_.max()) + 1
-        if behavior is not None:
+        if behavior is None:
+            self.__dict__.pop("latent_", None)
+        else:
             self.latent_ = self.posterior_.flat("latent").mean(axis=0)
         return self
 
-    def fit_predict(self, X: Any = None, y: Any = None, **kwargs: Any) -> NDArray[np.int64]:
+    def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""
-        return self.fit(X, y, **kwargs).labels_
+        return self.fit(X, y).labels_
 
     def predict_outcome(self, new: Any) -> NormalMixture:
         """Predictive distribution of outcomes that users of the fit produce.
@@ -168,7 +157,7 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("This model was fitted without a behaviour, so it predicts no outcomes: fit(X, behavior) does.")
         post = self.posterior_
         params = {name: post.flat(name) for name in self.behavior_.param_names}
-        return NormalMixture(*self.behavior_.prediction(new, post.flat("latent"), params))
+        return NormalMixture.over_draws(*self.behavior_.prediction(new, post.flat("latent"), params))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -176,52 +165,42 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _check_parameters(self) -> None:
-        for name, least in (
-            ("n_warmup", 0),
-            ("n_draws", 1),
-            ("thin", 1),
-            ("n_chains", 1),
-            ("n_auxiliary", 1),
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, abstract.Integral) or isinstance(value, bool) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}.")
-        if self.n_clusters is not None and (not isinstance(self.n_clusters, abstract.Integral) or self.n_clusters < 1):
-            raise InputError(f"n_clusters must be None (inferred) or a whole number of at least 1; got {self.n_clusters!r}.")
+        for name, least in (("n_warmup", 0), ("n_draws", 1), ("thin", 1), ("n_chains", 1), ("n_auxiliary", 1)):
+            whole_number(getattr(self, name), name, least)
+        if self.n_clusters is not None:
+            whole_number(self.n_clusters, "n_clusters (None: inferred)", 1)
         for name in ("feature_prior", "behavior_prior"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, GaussianPrior):
                 raise InputError(f"{name} must be a GaussianPrior(mean, covariance) or None; got {type(value).__name__}.")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, abstract.Integral) or self.n_jobs == 0):
+            raise InputError(f"n_jobs must be None or a whole number other than 0 (-1: all cores); got {self.n_jobs!r}.")
+        if not (self.progress is None or isinstance(self.progress, bool) or callable(self.progress)):
+            raise InputError(
+                f"progress must be True, False or a function of (chain, iteration, clusters); got {self.progress!r}."
+            )
 
     def _features(self, X: Any) -> Array | None:
-        if X is None:
-            for name in ("feature_names_in_", "n_features_in_"):
-                self.__dict__.pop(name, None)
-            return None
-        try:
-            features = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
-        except (TypeError, ValueError) as error:
-            if "could not convert string" in str(error):
-                raise InputError(f"X must hold numbers only: {error}. Encode or drop columns of text.") from None
-            raise
-        finite = np.isfinite(features)
-        if not finite.all():
-            columns = ", ".join(str(self._feature_names()[j]) for j in np.flatnonzero(~finite.all(axis=0))[:5])
-            raise InputError(
-                f"X must be finite; it contains NaN or infinity (inf) in {rows_text(~finite.all(axis=1))}, "
-                f"column(s) {columns}. Drop or fill them first."
-            )
-        return np.asarray(features)
+        if X is not None:
+            return checked_features(self, X)
+        for name in ("feature_names_in_", "n_features_in_"):
+            self.__dict__.pop(name, None)
+        return None
 
-    def _feature_names(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" for j in range(self.n_features_in_)] if names is None else list(names)
+    def _feature_units(self, features: Array) -> Whitening:
+        names = feature_names(self)
+        if self.n_clusters != 1:
+            warn_of_ties(features, names)
+        return feature_units(features, names, self.feature_prior)
 
     def _check_users(self, features: Array | None, behavior: Behavior | None) -> int:
         if features is None and behavior is None:
             raise InputError("fit needs features X, a behaviour, or both; got neither.")
+        for prior, view in (("feature_prior", features), ("behavior_prior", behavior)):
+            if view is None and getattr(self, prior) is not None:
+                warnings.warn(f"{prior} is not used: there is no such view in this fit.", DataWarning, stacklevel=3)
         sizes = [len(part) for part in (features, behavior) if part is not None]
-        if features is not None and behavior is not None and sizes[0] != sizes[1]:
+        if len(set(sizes)) > 1:
             raise InputError(_user_mismatch(sizes[0], behavior))
         n_users = sizes[0]
         if n_users < 2:
@@ -230,61 +209,50 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"n_clusters must be at most the number of users, {n_users}; got {self.n_clusters}.")
         return n_users
 
-    def _partition(self, n_users: int) -> PartitionPrior:  # noqa: ARG002
+    def _partition(self) -> PartitionPrior:
         if self.n_clusters is None:
             return ChineseRestaurant()
         return OneCluster() if self.n_clusters == 1 else FiniteDirichlet(int(self.n_clusters))
 
-    def _feature_units(self, features: Array) -> Whitening:
-        if self.feature_prior is not None:
-            self.feature_prior.check_size(features.shape[1], "feature_prior")
-            return Whitening.of(self.feature_prior)
-        units = Whitening.of_data(features)
-        if units.n_dims == 0:
-            raise InputError(
-                "All features are constant: there is nothing to cluster by. Pass X=None to cluster by behaviour alone."
-            )
-        if units.n_dims < features.shape[1]:
-            warnings.warn(_rank_message(features, self._feature_names(), units), DataWarning, stacklevel=3)
-        return units
+    def _start(
+        self,
+        labels: Labels | None,
+        n_users: int,
+        working: Array | None,
+        behavior: Behavior | None,
+        units: dict[str, Whitening],
+    ) -> Start:
+        if labels is None and self.init == "one":
+            labels = np.zeros(n_users, dtype=np.int64)
+        if labels is not None:
+            return lambda _: labels.copy()
+        if working is None:
+            assert behavior is not None
+            working = units["behavior"].to_working(behavior.ridge_estimate().reshape(n_users, -1))
+        return by_kmeans(working, self.n_clusters)
 
-    def _start_vectors(self, working: Array | None, behavior: Behavior | None, units: dict[str, Whitening]) -> Array:
-        if working is not None:
-            return working
-        assert behavior is not None
-        return units["behavior"].to_working(behavior.ridge_estimate().reshape(len(behavior), -1))
-
-    def _start(self, rng: np.random.Generator, n_users: int, vectors: Array) -> NDArray[np.int64]:
-        """The first partition of a chain."""
-        limit = self.n_clusters or n_users
-        if isinstance(self.init, str) and self.init == "one":
-            return np.zeros(n_users, dtype=np.int64)
-        if isinstance(self.init, str) and self.init == "kmeans":
-            distinct = len(np.unique(vectors, axis=0))
-            n_clusters = min(self.n_clusters or 10, n_users, distinct)
-            kmeans = KMeans(n_clusters, n_init=1, random_state=int(rng.integers(2**31)))
-            z = kmeans.fit_predict(vectors)
-        elif isinstance(self.init, str):
-            raise InputError(f"init must be 'kmeans', 'one' or an array of labels; got {self.init!r}.")
-        else:
-            z = np.asarray(self.init)
-            if z.shape != (n_users,):
-                raise InputError(f"init must have one label per user, shape ({n_users},); got {z.shape}.")
-        labels = np.unique(z, return_inverse=True)[1]
-        if labels.max() >= limit:
-            raise InputError(f"init has {labels.max() + 1} clusters, more than n_clusters = {limit}.")
-        return labels.astype(np.int64)
+    def _run(self, model: Model, start: Start) -> list[Record]:
+        schedule = Schedule(self.n_warmup, self.n_draws, self.thin, self.n_auxiliary)
+        with contextlib.ExitStack() as stack:
+            progress: Progress | None = None
+            if self.progress is True:
+                progress = stack.enter_context(Bar(self.n_chains, schedule.n_iterations))
+            elif self.progress:
+                progress = self.progress
+            return run_chains(model, start, schedule, _seed(self.random_state), self.n_chains, self.n_jobs, progress)
 
     def _coords(self, n_users: int, features: Array | None, behavior: Behavior | None) -> dict[str, Any]:
         coords: dict[str, Any] = {"user": np.arange(n_users)}
         if features is not None:
-            coords["feature"] = coords["feature_other"] = self._feature_names()
+            coords["feature"] = coords["feature_other"] = feature_names(self)
         if isinstance(behavior, SharedOutcome):
             coords["coefficient"] = behavior.coefficient_names
         return coords
 
 
 def _behavior(y: Any) -> Behavior | None:
+    if isinstance(y, type):
+        raise InputError(f"y must be a behaviour; got the class {y.__name__}. Make one: {y.__name__}(...).")
     if y is None or isinstance(y, Behavior):
         return y
     warnings.warn(
@@ -297,35 +265,22 @@ def _behavior(y: Any) -> Behavior | None:
 
 
 def _user_mismatch(n_rows: int, behavior: Any) -> str:
-    message = f"features and behaviour must be of the same users: X has {n_rows} rows, the behaviour has {len(behavior)} users."
+    message = f"X and behaviour must be of the same users: X has {n_rows} rows, the behaviour has {len(behavior)} users."
     if getattr(behavior, "n_observations", None) == n_rows:
-        message += " participation looks transposed: it is (n_threads, n_users); pass participation.T."
-    return message
-
-
-def _rank_message(features: Array, names: list[str], units: Whitening) -> str:
-    constant = [name for name, row in zip(names, units.factor, strict=True) if not np.any(row)]
-    null = np.eye(len(names)) - units.factor @ units.inverse
-    involved = [name for name, row in zip(names, null, strict=True) if name not in constant and np.abs(row).max() > 1e-6]
-    n_users, n_dims = features.shape
-    parts = []
-    if constant:
-        parts.append(f"constant: {', '.join(constant)}")
-    if involved and n_users <= n_dims:
-        parts.append(f"only {n_users} users for {n_dims} features")
-    if involved:
-        parts.append(f"linearly dependent: {', '.join(involved)}")
-    return (
-        f"The features span {units.n_dims} of {n_dims} dimensions ({'; '.join(parts)}). The model works in the dimensions "
-        "they span; nothing else is lost."
-    )
+        return (
+            f"{message} It has {n_rows} threads: if participation is (n_users, n_threads), it is transposed and "
+            "participation.T is right; else give X a row per user, not per thread."
+        )
+    return f"{message} Give both the same users, in the same order."
 
 
 def _seed(random_state: Any) -> np.random.SeedSequence:
-    if random_state is None or isinstance(random_state, abstract.Integral):
-        return np.random.SeedSequence(None if random_state is None else int(random_state))
+    if random_state is None:
+        return np.random.SeedSequence()
+    if isinstance(random_state, abstract.Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
+        return np.random.SeedSequence(int(random_state))
     if isinstance(random_state, np.random.Generator):
         return np.random.SeedSequence(int(random_state.integers(2**63)))
     if isinstance(random_state, np.random.RandomState):
         return np.random.SeedSequence(int(random_state.randint(2**31)))
-    raise InputError(f"random_state must be an int, a Generator, a RandomState or None; got {random_state!r}.")
+    raise InputError(f"random_state must be an int from 0, a Generator, a RandomState or None; got {random_state!r}.")

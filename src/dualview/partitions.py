@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln
 
 from dualview.distributions import InverseG
 from dualview.kernels.concentration import draw_alpha, draw_table_counts
@@ -54,11 +54,17 @@ def _draw_sequentially(
     weights = [spread] * n_components
     for u in range(n_users):
         choices = np.array([*weights, new_weight])
-        z[u] = np.searchsorted(np.cumsum(choices), rng.random() * choices.sum(), side="right")
+        cumulative = np.cumsum(choices)
+        z[u] = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
         if z[u] == len(weights):
             weights.append(spread)
         weights[z[u]] += 1.0
     return z
+
+
+def _log_rising(start: float, counts: Counts) -> NDArray[np.float64]:
+    """lnΓ(start + n) − lnΓ(start) for counts n ≥ 1; the beta function keeps its digits at large start."""
+    return np.asarray(gammaln(counts) - betaln(start, counts))
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,7 @@ class ChineseRestaurant:
         return float(draw_alpha(rng, len(counts), int(counts.sum()), alpha))
 
     def log_density(self, counts: Counts, alpha: float) -> float:
-        n_users = counts.sum()
-        weight = len(counts) * np.log(alpha) + gammaln(counts).sum() + gammaln(alpha) - gammaln(alpha + n_users)
+        weight = len(counts) * np.log(alpha) + gammaln(counts).sum() - _log_rising(alpha, counts.sum())
         return float(weight) + _ALPHA_PRIOR.log_density(alpha)
 
     def draw_alpha(self, rng: np.random.Generator) -> float:
@@ -107,8 +112,7 @@ class FiniteDirichlet:
         return float(draw_alpha(rng, tables, int(counts.sum()), alpha))
 
     def log_density(self, counts: Counts, alpha: float) -> float:
-        n_users, share = counts.sum(), self.spread(alpha)
-        weight = gammaln(alpha) - gammaln(alpha + n_users) + (gammaln(share + counts) - gammaln(share)).sum()
+        weight = _log_rising(self.spread(alpha), counts[counts > 0]).sum() - _log_rising(alpha, counts.sum())
         return float(weight) + _ALPHA_PRIOR.log_density(alpha)
 
     def draw_alpha(self, rng: np.random.Generator) -> float:
@@ -142,3 +146,10 @@ class OneCluster:
 
     def draw(self, rng: np.random.Generator, n_users: int, alpha: float) -> NDArray[np.int64]:  # noqa: ARG002
         return np.zeros(n_users, dtype=np.int64)
+
+
+def partition_prior(n_clusters: int | None) -> PartitionPrior:
+    """The prior for an inferred (None) or fixed number of clusters."""
+    if n_clusters is None:
+        return ChineseRestaurant()
+    return OneCluster() if n_clusters == 1 else FiniteDirichlet(n_clusters)

@@ -51,7 +51,8 @@ class GaussianPrior:
             )
         if not (np.isfinite(self.mean).all() and np.isfinite(self.covariance).all()):
             raise InputError("GaussianPrior takes finite numbers; the mean or the covariance has NaN or inf.")
-        if not np.allclose(self.covariance, self.covariance.T, rtol=1e-8):
+        sizes = np.sqrt(np.abs(np.diagonal(self.covariance)))
+        if (np.abs(self.covariance - self.covariance.T) > 1e-8 * np.outer(sizes, sizes)).any():
             raise InputError("The covariance of a GaussianPrior must be symmetric.")
         try:
             np.linalg.cholesky(self.covariance)

@@ -18,16 +18,31 @@ def ridge_estimate(design: Any, outcome: Array, unpenalised: Array, penalty: flo
 
     The unpenalised columns X are projected out of outcome and design, which leaves a plain ridge problem; X may be singular.
     """
-    basis = unpenalised
-    if unpenalised.shape[1]:
-        left, values, _ = np.linalg.svd(unpenalised, full_matrices=False)
-        basis = left[:, values > values[0] * 1e-12]
+    basis = _column_space(unpenalised)
     target = outcome - basis @ (basis.T @ outcome)
-    if min(design.shape) > _DENSE_LIMIT:
-        return _iterative(design, target, basis, penalty)
-    dense = design.T @ design if design.shape[1] <= design.shape[0] else design @ design.T
-    gram = np.asarray(dense.toarray() if sparse.issparse(dense) else dense, dtype=float)
-    if design.shape[1] <= design.shape[0]:
+    # The trace of the gram matrix times the rounding error is what a factorisation may lose of the penalty.
+    lost = np.finfo(float).eps * float((design * design).sum()) / penalty
+    if min(design.shape) <= _DENSE_LIMIT and lost < 1e-6:
+        return _dense(design, target, basis, penalty)
+    return _iterative(design, target, basis, penalty)
+
+
+def _column_space(columns: Array) -> Array:
+    """An orthonormal basis (T, rank) of the columns; their scale does not matter."""
+    norms = np.linalg.norm(columns, axis=0)
+    columns = columns[:, norms > 0] / norms[norms > 0]
+    if not columns.shape[1]:
+        return columns
+    left, values, _ = np.linalg.svd(columns, full_matrices=False)
+    return np.asarray(left[:, values > values[0] * 1e-12])
+
+
+def _dense(design: Any, target: Array, basis: Array, penalty: float) -> Array:
+    """By a factorisation of the size of users or of threads, whichever are fewer."""
+    by_users = design.shape[1] <= design.shape[0]
+    product = design.T @ design if by_users else design @ design.T
+    gram = np.asarray(product.toarray() if sparse.issparse(product) else product, dtype=float)
+    if by_users:
         projected = np.asarray(basis.T @ design)
         gram = gram - projected.T @ projected + penalty * np.eye(len(gram))
         return np.asarray(cho_solve(cho_factor(gram), design.T @ target))
@@ -46,5 +61,5 @@ def _iterative(design: Any, target: Array, basis: Array, penalty: float) -> Arra
         return np.asarray(design.T @ (r - basis @ (basis.T @ r)))
 
     operator = LinearOperator(design.shape, matvec=forward, rmatvec=backward, dtype=np.float64)
-    result = lsmr(operator, target, damp=float(np.sqrt(penalty)), atol=1e-12, btol=1e-12, maxiter=10 * max(design.shape))
-    return np.asarray(result[0])
+    limits = {"atol": 1e-12, "btol": 1e-12, "conlim": 0, "maxiter": 1000 + 10 * min(design.shape)}
+    return np.asarray(lsmr(operator, target, damp=float(np.sqrt(penalty)), **limits)[0])

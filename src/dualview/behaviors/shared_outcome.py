@@ -15,12 +15,23 @@ from scipy import sparse
 from dualview.behaviors.base import Params
 from dualview.behaviors.regression import CoefficientDraw, coefficient_draw
 from dualview.behaviors.ridge import ridge_estimate
-from dualview.checks import column_names, numbers, participation_matrix
+from dualview.checks import (
+    check_range,
+    column_names,
+    names_text,
+    numbers,
+    participation_matrix,
+    positive_number,
+    varies,
+    whole_number,
+)
 from dualview.distributions import G
 from dualview.errors import InputError
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
+
+_SOLVER_TOLERANCE = 1e-8  # relative differences between ridge estimates that are rounding
 
 
 class SharedOutcome:
@@ -62,28 +73,42 @@ class SharedOutcome:
         ridge: float = 0.01,
     ) -> None:
         self.participation = participation_matrix(participation)
-        n_threads = self.participation.shape[0]
-        self.outcome: Array | None = None
-        if outcome is not None:
-            self.outcome = numbers(outcome, "outcome", n_dims=1)
-            if len(self.outcome) != n_threads:
-                raise InputError(_shape_message(self.participation.shape, len(self.outcome)))
+        self.outcome = None if outcome is None else self._checked_outcome(outcome)
         self.covariate_names = column_names(covariates)
-        self.covariates: Array | None = None
-        if covariates is not None:
-            self.covariates = numbers(covariates, "covariates", n_dims=2)
-            if len(self.covariates) != n_threads:
-                raise InputError(f"covariates must have a row per thread, {n_threads}; got {len(self.covariates)}.")
+        self.covariates = None if covariates is None else self._checked_covariates(covariates)
+        if not isinstance(intercept, bool | np.bool_):
+            raise InputError(f"intercept must be True or False; got {intercept!r}.")
         self.intercept = bool(intercept)
-        if noise_variance is not None and not (np.isfinite(noise_variance) and noise_variance > 0):
-            raise InputError(f"noise_variance must be a positive number; got {noise_variance!r}.")
-        if not (np.isfinite(ridge) and ridge > 0):
-            raise InputError(f"ridge must be a positive number; got {ridge!r}.")
-        self.noise_variance = noise_variance
+        self.noise_variance = None if noise_variance is None else positive_number(noise_variance, "noise_variance")
         self.coefficient_prior = coefficient_prior
-        self.ridge = float(ridge)
+        self.ridge = positive_number(ridge, "ridge")
         if coefficient_prior is not None:
-            coefficient_prior.check_size(len(self.coefficient_names), "coefficient_prior")
+            self._check_coefficient_prior(coefficient_prior)
+
+    def _checked_outcome(self, outcome: Any) -> Array:
+        values = numbers(outcome, "outcome", n_dims=1)
+        if len(values) != self.n_observations:
+            raise InputError(_shape_message(self.participation.shape, len(values)))
+        return values
+
+    def _checked_covariates(self, covariates: Any) -> Array:
+        values = numbers(covariates, "covariates", n_dims=2)
+        if len(values) != self.n_observations:
+            raise InputError(f"covariates must have a row per thread, {self.n_observations}; got {len(values)}.")
+        names = self.covariate_names or [f"x{c}" for c in range(values.shape[1])]
+        check_range(np.abs(values).max(axis=0), "covariates", names)
+        return values
+
+    def _check_coefficient_prior(self, prior: Any) -> None:
+        if not isinstance(prior, GaussianPrior):
+            raise InputError(
+                f"coefficient_prior must be a GaussianPrior(mean, covariance) or None; got {type(prior).__name__}."
+            )
+        if not self.coefficient_names:
+            raise InputError(
+                "coefficient_prior is over intercept and covariates; there are none. Set intercept=True, or drop it."
+            )
+        prior.check_size(len(self.coefficient_names), f"coefficient_prior over ({', '.join(self.coefficient_names)})")
 
     def __len__(self) -> int:
         return int(self.participation.shape[1])
@@ -121,6 +146,8 @@ class SharedOutcome:
     def take(self, threads: ArrayLike) -> "SharedOutcome":
         """The behaviour of some threads only, by position or mask; everybody stays a user."""
         rows = np.asarray(threads)
+        if rows.ndim != 1 or rows.dtype.kind not in "iub":
+            raise InputError(f"take wants positions or a mask of the {self.n_observations} threads; got {threads!r}.")
         return SharedOutcome(
             self.participation[rows],
             None if self.outcome is None else self.outcome[rows],
@@ -138,7 +165,7 @@ class SharedOutcome:
 
     def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple["SharedOutcome", "SharedOutcome"]]:
         """Pairs (training threads, held-out threads) for cross-validation over observations."""
-        if not 2 <= n_splits <= self.n_observations:
+        if not 2 <= whole_number(n_splits, "n_splits", 2) <= self.n_observations:
             raise InputError(f"n_splits must be from 2 to the number of threads, {self.n_observations}; got {n_splits}.")
         fold = np.arange(self.n_observations) % n_splits
         np.random.default_rng(seed).shuffle(fold)
@@ -158,14 +185,26 @@ class SharedOutcome:
     def _outcome_variance(self) -> float:
         outcome = self._observed
         variance = float(np.var(outcome, ddof=1))
-        if variance <= (1e-14 * np.abs(outcome).max()) ** 2:
+        if not varies(outcome):
             raise InputError(
                 f"outcome is constant ({outcome[0]:g} in all {len(outcome)} threads): there is nothing to explain. "
                 "To fit all the same, give behavior_prior, noise_variance and coefficient_prior."
             )
         return variance
 
-    def _coefficient_prior(self) -> Whitening:
+    def _latent_prior(self) -> GaussianPrior:
+        """Mean and variance of the ridge estimate, (M11)."""
+        estimate = self.ridge_estimate()
+        if not varies(estimate, _SOLVER_TOLERANCE):
+            self._outcome_variance()
+            raise InputError(
+                "The ridge estimates of the latent coefficients are all equal, so the behaviour view has no scale: does "
+                "participation differ between users? To fit all the same, give behavior_prior=GaussianPrior(m, variance)."
+            )
+        return GaussianPrior(estimate.mean(), float(np.var(estimate, ddof=1)))
+
+    def coefficient_units(self) -> Whitening:
+        """The units in which intercept and slopes have the prior N(0, I); from the data where no prior is given."""
         if self.coefficient_prior is not None:
             return Whitening.of(self.coefficient_prior)
         n_coefficients = len(self.coefficient_names)
@@ -179,10 +218,11 @@ class SharedOutcome:
         if self.covariates is not None:
             spread = self.covariates.var(axis=0, ddof=1)
             first = int(self.intercept)
-            constant = [name for name, s in zip(self.coefficient_names[first:], spread, strict=True) if s <= 0]
-            if constant:
+            constant = ~np.array([varies(column) for column in self.covariates.T])
+            if constant.any():
                 raise InputError(
-                    f"covariates must vary between threads; constant: {', '.join(constant)}. Use intercept=True for a constant."
+                    "covariates must vary between threads; constant: "
+                    f"{names_text(self.coefficient_names[first:], constant)}. Use intercept=True for a constant."
                 )
             variances[first:] /= spread
         return Whitening.of(GaussianPrior(mean, np.diag(variances)))
@@ -223,19 +263,11 @@ class SharedOutcome:
         if self.n_observations < 2:
             raise InputError(f"A fit needs at least two threads; got {self.n_observations}.")
         if prior is None:
-            estimate = self.ridge_estimate()
-            variance = float(np.var(estimate, ddof=1))
-            if not variance > 0:
-                self._outcome_variance()
-                raise InputError(
-                    "The ridge estimates of the latent coefficients are all equal, so the behaviour view has no scale: does "
-                    "participation differ between users? To fit all the same, give behavior_prior=GaussianPrior(m, variance)."
-                )
-            prior = GaussianPrior(estimate.mean(), variance)
+            prior = self._latent_prior()
         prior.check_size(1, "behavior_prior")
         noise_variance = self.noise_variance or self._outcome_variance()
         units = Whitening.of(prior)
-        coefficient_units = self._coefficient_prior()
+        coefficient_units = self.coefficient_units()
         sd = np.sqrt(noise_variance)
         expected = self.participation @ np.full(len(self), prior.mean[0])
         expected = expected + self.coefficient_design @ coefficient_units.mean
@@ -262,8 +294,8 @@ class Named:
 def _shape_message(shape: tuple[int, ...], n_outcomes: int) -> str:
     message = f"participation must be (n_threads, n_users) with n_threads = {n_outcomes}, the length of outcome; got {shape}."
     if shape[1] == n_outcomes:
-        message += " It looks transposed: pass participation.T."
-    return message
+        return f"{message} It looks transposed: pass participation.T."
+    return f"{message} Give each row of participation one outcome."
 
 
 @dataclass(frozen=True)

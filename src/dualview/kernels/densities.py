@@ -12,6 +12,7 @@ from dualview.kernels.linalg import cholesky, multiply
 from dualview.kernels.special import log1pmx, log_minus_digamma, stirling_remainder
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+_LOG_PI = math.log(math.pi)
 
 
 @compiled
@@ -136,7 +137,7 @@ def log_components_prior(means, factors, base_mean, base_precision, base_covaria
     n_components, n_dims = means.shape
     precision_factor = cholesky(base_precision)
     constant, _ = log_wishart_constant(base_dof, base_dof - (n_dims - 1), n_dims)
-    constant -= n_dims * _HALF_LOG_2PI
+    constant -= n_dims * _HALF_LOG_2PI + 0.25 * n_dims * (n_dims - 1) * _LOG_PI
     for i in range(n_dims):
         constant += math.log(precision_factor[i, i])
     total = n_components * constant

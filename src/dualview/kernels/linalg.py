@@ -1,6 +1,6 @@
 """Small dense linear algebra by plain loops.
 
-Wins over LAPACK calls up to about twenty rows; :func:`normal_from_noise` in ``regression`` uses LAPACK for large systems.
+Wins over LAPACK calls up to about twenty rows; ``regression`` uses LAPACK for large systems.
 """
 
 import math

@@ -1,29 +1,39 @@
-"""Posterior: the draws of all chains by name, in the user's units, on an xarray DataTree that ArviZ reads."""
+"""Posterior: the draws of all chains by name, in the user's units, on an xarray DataTree that ArviZ reads.
 
+Groups of the tree: posterior (chain, draw, …); components, a row per cluster of each draw, in working units; working, the maps
+between the user's units and working units.
+"""
+
+import os
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
 from dualview.behaviors import Likelihood
 from dualview.errors import InputError
 from dualview.inference.storage import Record
+from dualview.partitions import PartitionPrior, partition_prior
+from dualview.posterior import diagnostics, files
 from dualview.posterior import partition as partitions
+from dualview.posterior.scalars import anchor_pairs, scalars
 from dualview.units import Whitening
 
-_DIMS: dict[str, tuple[str, ...]] = {
-    "z": ("user",),
-    "latent": ("user", "function"),
-    "coefficients": ("coefficient",),
-}
+Array = NDArray[np.float64]
+
+_VIEW_DIMS = {"features": "feature", "behavior": "function"}
+_DIMS: dict[str, tuple[str, ...]] = {"z": ("user",), "coefficients": ("coefficient",)}
+_ANCHORS = 50  # users whose latent coefficients are looked at one by one
 
 
 class Posterior:
     """Draws (chain, draw, …) by name: post["z"], post["alpha"], post["features.base_mean"] and so on.
 
-    ``post.names`` lists them. ``post.to_arviz()`` is the DataTree for ArviZ.
+    ``post.names`` lists them. ``post.to_arviz()`` is the DataTree for ArviZ, ``post.save(path)`` a NetCDF file of it.
     """
 
     def __init__(self, tree: xr.DataTree) -> None:
@@ -36,18 +46,22 @@ class Posterior:
         units: dict[str, Whitening],
         likelihood: Likelihood | None,
         coords: dict[str, Any],
+        n_clusters: int | None = None,
     ) -> "Posterior":
         """Join the chains' records, in the user's units."""
         variables = _variables(records, units, likelihood)
-        dataset = xr.Dataset(
+        dims = {dim for names, _ in variables.values() for dim in names}
+        draws = xr.Dataset(
             {name: (("chain", "draw", *dims), values) for name, (dims, values) in variables.items()},
             coords={
                 "chain": np.arange(len(records)),
                 "draw": np.arange(records[0].n_draws),
-                **_used(coords, variables),
+                **{dim: values for dim, values in coords.items() if dim in dims},
             },
         )
-        return cls(xr.DataTree.from_dict({"posterior": dataset, "components": _components(records)}))
+        tree = xr.DataTree.from_dict({"posterior": draws, "components": _components(records), "working": _working(units)})
+        tree.attrs["n_clusters"] = 0 if n_clusters is None else int(n_clusters)
+        return cls(tree)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         draws = self._tree["posterior"]
@@ -78,69 +92,165 @@ class Posterior:
         """Draws per chain."""
         return int(self._tree["posterior"].sizes["draw"])
 
+    @property
+    def n_users(self) -> int:
+        return int(self._tree["posterior"].sizes["user"])
+
     def flat(self, name: str) -> NDArray[Any]:
         """The draws of all chains in a row, (chain × draw, …)."""
         values = self[name]
         return values.reshape(-1, *values.shape[2:])
 
-    def similarity(self) -> NDArray[np.float64]:
-        """Share of draws in which two users are together, (U, U)."""
+    def interval(self, name: str, probability: float = 0.95) -> NDArray[Any]:
+        """Ends (2, …) of the central interval of something drawn."""
+        if not 0 < probability < 1:
+            raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
+        tail = 0.5 * (1 - probability)
+        return np.asarray(np.quantile(self.flat(name), [tail, 1 - tail], axis=0))
+
+    @cached_property
+    def units(self) -> dict[str, Whitening]:
+        """The map between user's units and working units of each view."""
+        group = self._tree["working"]
+        views = [str(name).removesuffix(".factor") for name in group.data_vars if str(name).endswith(".factor")]
+        parts = ("mean", "factor", "inverse")
+        return {view: Whitening(*(np.asarray(group[f"{view}.{part}"].values) for part in parts)) for view in views}
+
+    @property
+    def partition_prior(self) -> PartitionPrior:
+        """The prior over partitions of the fit."""
+        return partition_prior(self._tree.attrs["n_clusters"] or None)
+
+    @cached_property
+    def components(self) -> dict[str, NDArray[Any]]:
+        """A row per component of each draw, draws of all chains in a row: owner (its draw), count, and each view's means
+        and precision factors in working units."""
+        group = self._tree["components"]
+        table = {str(name): np.asarray(group[str(name)].values) for name in group.data_vars}
+        table["owner"] = table.pop("chain") * self.n_draws + table.pop("draw")
+        return table
+
+    def working_base(self, view: str) -> list[tuple[Array, Array, Array, float]]:
+        """(μ_0, R_0, W_0, β) of a view in every draw, in working units."""
+        units, size = self.units[view], self.units[view].n_dims
+        n_draws = self.n_chains * self.n_draws
+        shape = (n_draws, len(units.mean))
+        means = units.to_working(self.flat(f"{view}.base_mean").reshape(shape))
+        precisions = units.factor.T @ self.flat(f"{view}.base_precision").reshape(*shape, shape[1]) @ units.factor
+        covariances = units.inverse @ self.flat(f"{view}.base_covariance").reshape(*shape, shape[1]) @ units.inverse.T
+        dofs = self.flat(f"{view}.base_dof")
+        assert means.shape == (n_draws, size)
+        return [
+            (np.ascontiguousarray(m), np.ascontiguousarray(p), np.ascontiguousarray(c), float(d))
+            for m, p, c, d in zip(means, precisions, covariances, dofs, strict=True)
+        ]
+
+    def similarity(self) -> Array:
+        """Share of draws in which two users are together, (U, U); for up to a few thousand users."""
         return partitions.similarity(self.flat("z"))
 
-    def partition(self, method: str = "dahl") -> NDArray[np.int64]:
-        """A point estimate of the partition, clusters numbered from the largest."""
-        if method != "dahl":
-            raise InputError(f"partition takes 'dahl'; got {method!r}.")
+    def partition(self, method: str = "dahl") -> partitions.Labels:
+        """A point estimate of the partition, clusters numbered from the largest.
+
+        "dahl": the draw with the least squared error to the similarity (Dahl 2006). "binder", "vi": the partition with the
+        least posterior expected Binder loss or variation of information that a search over partitions finds.
+        """
+        if method == "dahl":
+            return self._dahl.copy()
+        if method not in partitions.LOSSES:
+            raise InputError(f"partition takes 'dahl', 'binder' or 'vi'; got {method!r}.")
+        return partitions.least_loss(self.flat("z"), method)
+
+    @cached_property
+    def _dahl(self) -> partitions.Labels:
         z = self.flat("z")
         return partitions.by_size(z[partitions.dahl(z)])
+
+    def partition_estimate(self, method: str = "dahl", probability: float = 0.95) -> partitions.PartitionEstimate:
+        """The partition estimate with its expected loss, a credible ball and each user's probability of membership."""
+        loss = "binder" if method == "dahl" else method
+        return partitions.estimate(self.flat("z"), self.partition(method), loss, probability)
+
+    def diagnostics(self) -> pd.DataFrame:
+        """A row per scalar that does not depend on how clusters are numbered.
+
+        Columns: mean, sd, r_hat, ess_bulk, ess_tail, geweke_z, autocorrelation_time (in draws).
+        """
+        return diagnostics.table(self.scalars())
+
+    def scalars(self) -> dict[str, Array]:
+        """What diagnostics look at, by name, each (chain, draw)."""
+        return scalars(self, anchor_pairs(self.flat("z")), _ANCHORS)
+
+    def verdict(self) -> str:
+        """One paragraph: has it converged, and if not, what to do."""
+        return self._verdict[1]
+
+    @property
+    def converged(self) -> bool:
+        """Whether every diagnostic is within its limits."""
+        return self._verdict[0]
+
+    @cached_property
+    def _verdict(self) -> tuple[bool, str]:
+        return diagnostics.verdict(self.diagnostics(), self.n_chains, self.chain_distance())
+
+    def chain_distance(self) -> float | None:
+        """Mean variation of information between the chains' own partition estimates, as a share of ln U; None for one chain."""
+        if self.n_chains == 1:
+            return None
+        own = np.array([chain[partitions.dahl(chain)] for chain in self["z"]])
+        draws = partitions.Draws(own, "vi")
+        distances = np.array([draws.distances(labels.astype(np.int64)) for labels in draws.z])
+        off = ~np.eye(len(own), dtype=bool)
+        return float(distances[off].mean() / np.log(self.n_users))
 
     def to_arviz(self) -> xr.DataTree:
         """The draws as an xarray DataTree with a posterior group, as ArviZ takes it."""
         return self._tree.copy()
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a NetCDF file that ``dualview.load`` reads; whole or not at all."""
+        files.save(self._tree, path)
 
-def _variables(
-    records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None
-) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+
+def load(path: str | os.PathLike[str]) -> Posterior:
+    """Read a posterior that ``Posterior.save`` wrote."""
+    return Posterior(files.load(path))
+
+
+Variables = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
+
+
+def _variables(records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None) -> Variables:
+    """Dimensions and values (chain, draw, …) of everything drawn."""
     fixed = {name: np.stack([record.fixed[name] for record in records]) for name in records[0].fixed}
-    variables: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
-    for name in ("z", "n_clusters", "alpha", "log_joint"):
-        if name in fixed:
-            variables[name] = (_DIMS.get(name, ()), fixed[name])
+    names = ("z", "n_clusters", "alpha", "log_joint")
+    variables: Variables = {name: (_DIMS.get(name, ()), fixed[name]) for name in names if name in fixed}
     if likelihood is not None:
         params = {name.removeprefix("params."): fixed[name] for name in fixed if name.startswith("params.")}
         for name, values in likelihood.reported(params).items():
             variables[name] = (_DIMS.get(name, ()), values)
-        variables["latent"] = _without_single(("user", "function"), units["behavior"].vectors(fixed["latent"]), 1)
+        variables["latent"] = _squeezed(("user", "function"), units["behavior"].vectors(fixed["latent"]))
     for view, unit in units.items():
-        dim = {"features": "feature", "behavior": "function"}[view]
-        drop = 1 if view == "behavior" else None
-        parts = {
-            "base_mean": ((dim,), unit.vectors(fixed[f"{view}.base_mean"])),
-            "base_precision": ((dim, f"{dim}_other"), unit.precisions(fixed[f"{view}.base_precision"])),
-            "base_covariance": ((dim, f"{dim}_other"), unit.covariances(fixed[f"{view}.base_covariance"])),
-            "base_dof": ((), fixed[f"{view}.base_dof"]),
-        }
-        for part, (dims, values) in parts.items():
-            variables[f"{view}.{part}"] = _without_single(dims, values, drop)
+        dim = _VIEW_DIMS[view]
+        square = (dim, f"{dim}_other")
+        base = {part: fixed[f"{view}.{part}"] for part in ("base_mean", "base_precision", "base_covariance", "base_dof")}
+        variables[f"{view}.base_mean"] = _squeezed((dim,), unit.vectors(base["base_mean"]))
+        variables[f"{view}.base_precision"] = _squeezed(square, unit.precisions(base["base_precision"]))
+        variables[f"{view}.base_covariance"] = _squeezed(square, unit.covariances(base["base_covariance"]))
+        variables[f"{view}.base_dof"] = ((), base["base_dof"])
     return variables
 
 
-def _without_single(dims: tuple[str, ...], values: NDArray[Any], size: int | None) -> tuple[tuple[str, ...], NDArray[Any]]:
+def _squeezed(dims: tuple[str, ...], values: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[Any]]:
     """Without the axes of a latent vector of one dimension."""
-    if size is None or values.shape[-1] != size:
-        return dims, values
-    kept = tuple(dim for dim in dims if not dim.startswith("function"))
-    return kept, values.reshape(*values.shape[: 2 + len(kept)])
-
-
-def _used(coords: dict[str, Any], variables: dict[str, tuple[tuple[str, ...], NDArray[Any]]]) -> dict[str, Any]:
-    dims = {dim for names, _ in variables.values() for dim in names}
-    return {dim: values for dim, values in coords.items() if dim in dims}
+    single = [i for i, dim in enumerate(dims) if dim.startswith("function") and values.shape[2 + i] == 1]
+    kept = tuple(dim for i, dim in enumerate(dims) if i not in single)
+    return kept, values.squeeze(axis=tuple(2 + i for i in single))
 
 
 def _components(records: list[Record]) -> xr.Dataset:
-    """A row per component of each draw, in working units: its draw, its number of users, its parameters."""
     counts = [record.fixed["n_components"] for record in records]
     rows: dict[str, Any] = {
         "chain": ("row", np.concatenate([np.full(c.sum(), i) for i, c in enumerate(counts)])),
@@ -151,3 +261,13 @@ def _components(records: list[Record]) -> xr.Dataset:
         view = name.split(".")[0]
         rows[name] = (("row", f"{view}_dim", f"{view}_dim_other")[: values.ndim], values)
     return xr.Dataset(rows)
+
+
+def _working(units: dict[str, Whitening]) -> xr.Dataset:
+    arrays: dict[str, Any] = {}
+    for view, unit in units.items():
+        outside, inside = f"{view}_user", f"{view}_working"
+        arrays[f"{view}.mean"] = ((outside,), unit.mean)
+        arrays[f"{view}.factor"] = ((outside, inside), unit.factor)
+        arrays[f"{view}.inverse"] = ((inside, outside), unit.inverse)
+    return xr.Dataset(arrays)

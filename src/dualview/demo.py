@@ -1,0 +1,252 @@
+"""The demonstration: a made-up forum whose truth is known, fitted, scored, drawn and written down."""
+
+import csv
+import io
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics.cluster import contingency_matrix
+
+from dualview import plots
+from dualview._version import __version__
+from dualview.behaviors import SharedOutcome
+from dualview.datasets import Forum, agreement
+from dualview.errors import InputError
+from dualview.mixture import DualViewMixture
+
+_NOISE_VARIANCE = 5.0
+_N_CHAINS = 2
+
+
+def run(out: Path, seed: int, users: int, threads: int, draws: int, quiet: bool) -> None:
+    """Fit both models, print what was found and write picture.png, report.md and users.csv to a folder."""
+    began = time.monotonic()
+    _check_folder(out)
+    plots.require_matplotlib()
+    forum = agreement(users, threads, seed=seed, noise_variance=_NOISE_VARIANCE)
+    if not quiet:
+        print("The very first run compiles for up to a minute before anything moves.", file=sys.stderr, flush=True)
+    dual = _fit("dual-DP", forum.features, forum, seed, draws, quiet)
+    single = _fit("single", None, forum, seed, draws, quiet)
+    findings = _findings(forum, dual, single)
+    picture = io.BytesIO()
+    plots.overview(dual, forum.features, truth=forum.latent).savefig(picture, format="png", dpi=120)
+    command = f"dualview demo --seed {seed} --users {users} --threads {threads} --draws {draws}"
+    files = {
+        "picture.png": picture.getvalue(),
+        "report.md": _report(findings, command).encode(),
+        "users.csv": _users_table(forum, dual).encode(),
+    }
+    _write(out, files)
+    print(_summary(findings))
+    print(f"Wrote {', '.join(str(out / name) for name in files)} in {time.monotonic() - began:.0f} s.")
+
+
+def _check_folder(out: Path) -> None:
+    """Raise before the work rather than after it."""
+    place = out.absolute()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise InputError(f"--out must be a folder; {place.name} is a file. Give another name.")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise InputError(f"--out {out} cannot be written: no permission in {place}. Give another folder.")
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """All files or none of them: each is complete under another name before any gets its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = {name: folder / f".{name}.{os.getpid()}.part" for name in files}
+    try:
+        for name, content in files.items():
+            partial[name].write_bytes(content)
+        for name, path in partial.items():
+            os.replace(path, folder / name)
+    finally:
+        for path in partial.values():
+            path.unlink(missing_ok=True)
+
+
+class _Lines:
+    """Progress for a log: a line per quarter of all chains' iterations."""
+
+    def __init__(self, name: str, n_chains: int, n_iterations: int) -> None:
+        self._name, self._total = name, n_chains * n_iterations
+        self._done, self._lock = 0, Lock()
+
+    def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:  # noqa: ARG002
+        with self._lock:
+            self._done += 1
+            if 4 * self._done // self._total > 4 * (self._done - 1) // self._total:
+                print(f"{self._name}: {self._done} of {self._total} iterations", file=sys.stderr, flush=True)
+
+
+def _fit(name: str, X: Any, forum: Forum, seed: int, draws: int, quiet: bool) -> DualViewMixture:
+    """The dual-DP model with features X, the single model without."""
+    warmup = draws // 2
+    progress: Any = False
+    if not quiet:
+        print(f"Fitting the {name} model.", file=sys.stderr, flush=True)
+        progress = sys.stderr.isatty() or _Lines(name, _N_CHAINS, warmup + draws)
+    model = DualViewMixture(
+        n_clusters=1 if X is None else None,
+        n_warmup=warmup,
+        n_draws=draws,
+        n_chains=_N_CHAINS,
+        n_jobs=_N_CHAINS,
+        random_state=seed,
+        progress=progress,
+    )
+    return model.fit(X, SharedOutcome(forum.participation, forum.outcome))
+
+
+@dataclass(frozen=True)
+class _Score:
+    """How a model did on the test threads and against the true coefficients."""
+
+    model: str
+    nll: float
+    correlation: float
+    rmse: float
+
+
+@dataclass(frozen=True)
+class _Findings:
+    """The numbers of the summary and the report."""
+
+    table: list[list[int]]  # users by found and by true cluster
+    mean_n_clusters: float  # over draws
+    rand: float
+    scores: tuple[_Score, ...]
+    floor: float
+
+    @property
+    def sizes(self) -> list[int]:
+        return [sum(row) for row in self.table]
+
+    @property
+    def true_sizes(self) -> list[int]:
+        return [sum(column) for column in zip(*self.table, strict=True)]
+
+
+def _findings(forum: Forum, dual: DualViewMixture, single: DualViewMixture) -> _Findings:
+    def score(name: str, model: DualViewMixture) -> _Score:
+        predicted = model.predict_outcome(forum.test.participation)
+        correlation = np.corrcoef(model.latent_, forum.latent)[0, 1]
+        rmse = np.sqrt(np.mean((model.latent_ - forum.latent) ** 2))
+        return _Score(name, predicted.nll(forum.test.outcome), float(correlation), float(rmse))
+
+    return _Findings(
+        table=contingency_matrix(dual.labels_, forum.labels).tolist(),
+        mean_n_clusters=float(dual.posterior_["n_clusters"].mean()),
+        rand=float(adjusted_rand_score(forum.labels, dual.labels_)),
+        scores=(score("dual-DP", dual), score("single", single)),
+        floor=float(0.5 * np.log(2 * np.pi * np.e * _NOISE_VARIANCE)),
+    )
+
+
+def _summary(findings: _Findings) -> str:
+    true, found = findings.true_sizes, findings.sizes
+    lines = [
+        f"true clusters   {len(true)}, sizes {_listed(true)}",
+        f"found clusters  {len(found)}, sizes {_listed(found)}; {findings.mean_n_clusters:.1f} in an average draw",
+        f"adjusted Rand   {findings.rand:.3f} (1: found = true; 0: no better than chance)",
+        "",
+        "model        test NLL   correlation   RMSE of latent coefficients",
+        *(f"{s.model:<11}  {s.nll:8.3f}   {s.correlation:11.3f}   {s.rmse:4.1f}" for s in findings.scores),
+        f"noise alone  {findings.floor:8.3f}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+_REPORT = """\
+# A forum whose truth is known
+
+{n_users} made-up users in {n_true} clusters. Members of a cluster are alike in two features and in a latent coefficient: what
+a user adds to the outcome of a thread. The model sees the features, who took part in which thread and the outcomes of the
+threads. It sees neither the clusters nor the coefficients, and it is not told how many clusters there are.
+
+![Users by features and by latent coefficients, coloured by cluster](picture.png)
+
+Left: users by their features. Right: each user's coefficient, posterior mean with 95 % interval; black ticks are the truth.
+Colours and markers are the clusters found.
+
+## Clusters
+
+Adjusted Rand index against the truth: **{rand:.3f}** (1 when the partitions are the same, 0 on average by chance).
+The truth has {n_true} clusters, the partition estimate {n_found}, an average draw of the posterior {mean_n_clusters:.1f}.
+
+{clusters}
+
+## Predictions
+
+{scores}
+
+*Test NLL* is the negative log-likelihood per test thread, less is better. *Dual-DP* uses features and threads and infers the
+clusters; *single* uses the threads alone and has everybody in one cluster. *Noise alone* is the entropy of the noise,
+½ ln(2πe · {noise_variance:g}): the score to expect of somebody who knows every coefficient and the noise. *Correlation* and
+*RMSE* compare the posterior means of the coefficients with the truth, user by user.
+
+## To repeat it
+
+```
+{command}
+```
+
+{versions}. `users.csv` has a row per user: cluster, coefficient with 95 % interval, truth.
+"""
+
+
+def _report(findings: _Findings, command: str) -> str:
+    columns = [f"true {k}" for k in range(len(findings.true_sizes))]
+    clusters = [[str(c), str(sum(row)), *map(str, row)] for c, row in enumerate(findings.table)]
+    scores = [[s.model, f"{s.nll:.3f}", f"{s.correlation:.3f}", f"{s.rmse:.1f}"] for s in findings.scores]
+    packages = ("numpy", "scipy", "numba", "scikit-learn", "matplotlib")
+    versions = [f"dualview {__version__}", f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)]
+    return _REPORT.format(
+        n_users=sum(findings.sizes),
+        n_true=len(findings.true_sizes),
+        n_found=len(findings.sizes),
+        mean_n_clusters=findings.mean_n_clusters,
+        rand=findings.rand,
+        clusters=_markdown(["found cluster", "users", *columns], clusters),
+        scores=_markdown(
+            ["model", "test NLL", "correlation", "RMSE"], [*scores, ["noise alone", f"{findings.floor:.3f}", "", ""]]
+        ),
+        noise_variance=_NOISE_VARIANCE,
+        command=command,
+        versions=", ".join(versions),
+    )
+
+
+def _users_table(forum: Forum, model: DualViewMixture) -> str:
+    """A row per user, as CSV."""
+    low, high = model.posterior_.interval("latent", 0.95)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["user", "cluster", "latent_mean", "latent_low", "latent_high", "true_latent", "true_cluster"])
+    numbers = zip(model.latent_, low, high, forum.latent, strict=True)
+    for user, values in enumerate(numbers):
+        row = [f"{value:.6g}" for value in values]
+        writer.writerow([user, model.labels_[user], *row, forum.labels[user]])
+    return text.getvalue()
+
+
+def _markdown(header: list[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _listed(sizes: list[int]) -> str:
+    return ", ".join(map(str, sizes))

@@ -1,0 +1,137 @@
+"""Has it converged? Only quantities that do not depend on how clusters are numbered.
+
+Arrays are (chain, draw). R̂ is rank-normalised, effective sample sizes are ArviZ's; Geweke's z compares the first tenth of a
+chain with its second half.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dualview.errors import InputError
+
+Array = NDArray[np.float64]
+
+R_HAT_LIMIT = 1.01
+ESS_PER_CHAIN = 100
+
+
+def _array_stats() -> Any:
+    """ArviZ's statistics of plain arrays; imported when used, for it is slow to import."""
+    from arviz_stats import base
+
+    return vars(base)["array_stats"]
+
+
+def table(scalars: Mapping[str, Array]) -> pd.DataFrame:
+    """A row per scalar: mean, sd, R̂, bulk and tail effective sample size, Geweke's z, autocorrelation time in draws."""
+    rows = {name: _row(np.asarray(values, dtype=float)) for name, values in scalars.items()}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _row(values: Array) -> dict[str, float]:
+    constant = bool(np.ptp(values) == 0)
+    short = values.shape[1] < 4
+    row = {"mean": float(values.mean()), "sd": float(values.std(ddof=1)) if values.size > 1 else 0.0}
+    if short:
+        return row | dict.fromkeys(("r_hat", "ess_bulk", "ess_tail", "geweke_z", "autocorrelation_time"), float("nan"))
+    if constant:
+        return row | {
+            "r_hat": 1.0,
+            "ess_bulk": float(values.size),
+            "ess_tail": float(values.size),
+            "geweke_z": 0.0,
+            "autocorrelation_time": 1.0,
+        }
+    ess = float(_array_stats().ess(values, chain_axis=0, draw_axis=1, method="mean"))
+    return row | {
+        "r_hat": float(_array_stats().rhat(values, chain_axis=0, draw_axis=1)) if len(values) > 1 else _split_r_hat(values),
+        "ess_bulk": float(_array_stats().ess(values, chain_axis=0, draw_axis=1, method="bulk")),
+        "ess_tail": float(_array_stats().ess(values, chain_axis=0, draw_axis=1, method="tail")),
+        "geweke_z": geweke(values),
+        "autocorrelation_time": values.size / ess,
+    }
+
+
+def _split_r_hat(values: Array) -> float:
+    """One chain: its halves against each other."""
+    half = values.shape[1] // 2
+    halves = np.concatenate([values[:, :half], values[:, half : 2 * half]])
+    return float(_array_stats().rhat(halves, chain_axis=0, draw_axis=1))
+
+
+def geweke(values: Array, first: float = 0.1, last: float = 0.5) -> float:
+    """Geweke's (1992) z, the largest in size over the chains: the means of two stretches, standard errors by effective size."""
+    n_draws = values.shape[1]
+    scores = []
+    for chain in values:
+        stretches = chain[: max(4, int(first * n_draws))], chain[-max(4, int(last * n_draws)) :]
+        spread = sum(_squared_error(stretch) for stretch in stretches)
+        difference = stretches[0].mean() - stretches[1].mean()
+        scores.append(difference / np.sqrt(spread) if spread > 0 else 0.0)
+    return float(max(scores, key=abs))
+
+
+def _squared_error(stretch: Array) -> float:
+    variance = float(stretch.var(ddof=1))
+    if variance == 0:
+        return 0.0
+    return variance / float(_array_stats().ess(stretch[None, :], chain_axis=0, draw_axis=1, method="mean"))
+
+
+def paper_autocorrelation_time(values: NDArray[np.floating], max_lag: int = 1000) -> tuple[float, float]:
+    """τ = 1 + 2 Σ_{n=1..max_lag} |ρ_n| of one chain, and the value that white noise of this length would give.
+
+    The absolute values make τ grow with noise alone, so it means little without its white-noise value beside it.
+    """
+    chain = np.asarray(values, dtype=float)
+    if chain.ndim != 1 or len(chain) < 2000:
+        raise InputError(
+            f"The sum of absolute autocorrelations needs one chain of at least 2000 draws; got shape {chain.shape}."
+        )
+    if np.ptp(chain) == 0:
+        raise InputError("A constant chain has no autocorrelations.")
+    n = len(chain)
+    lags = np.arange(1, min(max_lag, n - 1) + 1)
+    centred = chain - chain.mean()
+    size = 2 ** int(np.ceil(np.log2(2 * n)))
+    spectrum = np.abs(np.fft.rfft(centred, size)) ** 2
+    correlation = np.fft.irfft(spectrum, size)[: lags[-1] + 1]
+    tau = 1.0 + 2.0 * np.abs(correlation[1:] / correlation[0]).sum()
+    noise = 1.0 + 2.0 * (np.sqrt(2.0 / np.pi) * np.sqrt(n - lags) / n).sum()
+    return float(tau), float(noise)
+
+
+def verdict(diagnostics: pd.DataFrame, n_chains: int, chain_distance: float | None = None) -> tuple[bool, str]:
+    """Whether the run can be trusted, and one readable paragraph: what has not converged and what to do."""
+    if diagnostics["r_hat"].isna().any():
+        return False, "Too few draws to tell whether the chains have converged: keep at least 100 per chain (n_draws)."
+    needed = ESS_PER_CHAIN * n_chains
+    apart = diagnostics[diagnostics["r_hat"] > R_HAT_LIMIT]
+    few = diagnostics[diagnostics[["ess_bulk", "ess_tail"]].min(axis=1) < needed]
+    parts = []
+    if len(apart):
+        worst = apart["r_hat"].sort_values(ascending=False)
+        parts.append(
+            f"the chains disagree on {_names(list(worst.index))} (largest R-hat {worst.iloc[0]:.2f}, "
+            f"wanted below {R_HAT_LIMIT})"
+        )
+    if len(few):
+        least = few[["ess_bulk", "ess_tail"]].min(axis=1).sort_values()
+        parts.append(f"too few effective draws of {_names(list(least.index))} (least {least.iloc[0]:.0f}, wanted {needed})")
+    if n_chains == 1:
+        parts.append("one chain cannot show whether others would find the same clusters")
+    if not parts:
+        return True, f"Converged: R-hat below {R_HAT_LIMIT} and at least {needed} effective draws of everything looked at."
+    text = f"Not converged: {'; '.join(parts)}."
+    if chain_distance is not None and chain_distance > 0.1:
+        text += f" The chains' own partitions differ (mean distance {chain_distance:.2f}): they may sit in different modes."
+    return False, text + " Run longer (n_warmup, n_draws), use at least four chains, and look at plots.traces."
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(names[:4])
+    return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -1,0 +1,132 @@
+"""Draws of regression coefficients are affine in their noise: mean and covariance are read off, nothing is sampled."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dualview.behaviors.regression import ByCoefficients, ByConjugateGradients, ByObservations, coefficient_draw
+from dualview.kernels.regression import draw_by_coefficients, draw_by_observations, draw_by_rotations
+from naive import blr_posterior
+from yardsticks import python_of
+
+SIZES = [(3, 8), (8, 3), (5, 5), (30, 20)]
+
+
+class Problem:
+    def __init__(self, n_observations, n_coefficients):
+        rng = np.random.default_rng([n_observations, n_coefficients])
+        self.design = (rng.random((n_observations, n_coefficients)) < 0.5) * rng.standard_normal(
+            (n_observations, n_coefficients)
+        )
+        self.outcome = rng.standard_normal(n_observations)
+        self.prior_mean = rng.standard_normal(n_coefficients)
+        self.prior_precision = rng.gamma(2.0, size=n_coefficients) + 0.1
+        self.noise_precision = 1.7
+        self.prior = (self.noise_precision, self.prior_mean, self.prior_precision)
+        self.mean, self.covariance = blr_posterior(
+            self.design, self.outcome, self.prior_mean, self.prior_precision, self.noise_precision
+        )
+
+    def by_coefficients(self, noise):
+        return draw_by_coefficients(self.design.T @ self.design, self.design.T @ self.outcome, *self.prior, noise)
+
+    def by_observations(self, noise):
+        n = len(self.prior_mean)
+        return draw_by_observations(self.design, self.outcome, *self.prior, noise[:n], noise[n:])
+
+    def by_rotations(self, noise):
+        return draw_by_rotations(self.design, self.outcome, *self.prior, noise)
+
+    @property
+    def kernels(self):
+        n_observations, n = self.design.shape
+        return [(self.by_coefficients, n), (self.by_observations, n + n_observations), (self.by_rotations, n)]
+
+
+class Scripted:
+    """A generator whose normal numbers are given in advance."""
+
+    def __init__(self, noise):
+        self._noise, self._position = noise, 0
+
+    def standard_normal(self, size):
+        self._position += size
+        return self._noise[self._position - size : self._position].copy()
+
+
+def moments(affine, n_noise):
+    """Mean and covariance of an affine map of standard normal noise."""
+    offset = affine(np.zeros(n_noise))
+    columns = np.array([affine(unit) - offset for unit in np.eye(n_noise)])
+    return offset, columns.T @ columns
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kernel", range(3))
+def test_kernels_have_the_posteriors_mean_and_covariance(size, kernel):
+    """(C7)"""
+    problem = Problem(*size)
+    mean, covariance = moments(*problem.kernels[kernel])
+    np.testing.assert_allclose(mean, problem.mean, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(covariance, problem.covariance, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kernel", range(3))
+def test_kernels_are_affine_in_their_noise(size, kernel):
+    affine, n_noise = Problem(*size).kernels[kernel]
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((2, n_noise))
+    offset = affine(np.zeros(n_noise))
+    np.testing.assert_allclose(affine(a + 2 * b) - offset, (affine(a) - offset) + 2 * (affine(b) - offset), atol=1e-9)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("method", [ByCoefficients, ByObservations, ByConjugateGradients])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_all_methods_draw_from_the_posterior(size, method, form):
+    problem = Problem(*size)
+    regression = method(form(problem.design), problem.outcome)
+    mean, covariance = moments(lambda noise: regression.draw(Scripted(noise), *problem.prior), sum(size))
+    np.testing.assert_allclose(mean, problem.mean, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(covariance, problem.covariance, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", [ByCoefficients, ByObservations])
+def test_extreme_precisions_do_not_cost_the_digits(method):
+    """Two near-copies of a column, with noise so small that the quick factorisations lose everything."""
+    rng = np.random.default_rng(2)
+    design = rng.standard_normal((12, 4))
+    design[:, 1] = design[:, 0] + 1e-6 * rng.standard_normal(12)
+    truth = np.array([1.0, 2.0, 3.0, 4.0])
+    prior = (1e20, np.zeros(4), np.array([1e-12, 1e-12, 1.0, 1e6]))
+    draw = method(design, design @ truth).draw(Scripted(np.zeros(16)), *prior)
+    np.testing.assert_allclose(draw, truth, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "method"),
+    [
+        ((10, 50), ByObservations),
+        ((50, 10), ByCoefficients),
+        ((15, 20), ByCoefficients),
+        ((18, 30), ByObservations),
+        ((30, 30), ByConjugateGradients),
+        ((30, 100), ByConjugateGradients),
+    ],
+)
+def test_the_method_is_chosen_by_size(shape, method, monkeypatch):
+    monkeypatch.setattr("dualview.behaviors.regression._DENSE_LIMIT", 20)
+    assert type(coefficient_draw(np.zeros(shape), np.zeros(shape[0]))) is method
+
+
+def test_compiled_numbers_are_those_of_python():
+    problem = Problem(8, 3)
+    noise, outcome_noise = np.random.default_rng(4).standard_normal(3), np.random.default_rng(5).standard_normal(8)
+    gram, weighted = problem.design.T @ problem.design, problem.design.T @ problem.outcome
+    for kernel, *arguments in [
+        (draw_by_coefficients, gram, weighted, *problem.prior, noise),
+        (draw_by_observations, problem.design, problem.outcome, *problem.prior, noise, outcome_noise),
+        (draw_by_rotations, problem.design, problem.outcome, *problem.prior, noise),
+    ]:  # NumPy and Numba may each have a LAPACK of their own, so the last digits may differ
+        np.testing.assert_allclose(kernel(*arguments), python_of(kernel)(*arguments), rtol=1e-12)

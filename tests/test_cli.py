@@ -1,0 +1,273 @@
+"""The command line: files that parse, one-line errors, nothing half-written."""
+
+import csv
+import importlib.metadata
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dualview as dv
+from dualview import cli
+from dualview.errors import DegenerateError
+
+TINY = ["--users", "12", "--threads", "20", "--draws", "20"]
+NAMES = ["picture.png", "report.md", "users.csv"]
+
+
+def run(out, *arguments):
+    return cli.main(["demo", "--out", str(out), *TINY, *arguments])
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A folder with the results of a small demo."""
+    out = tmp_path_factory.mktemp("demo") / "new" / "folder"
+    assert run(out, "--seed", "3", "--quiet") == 0
+    return out
+
+
+def rows(folder):
+    with open(folder / "users.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_demo_writes_three_files_and_nothing_else(done):
+    assert sorted(os.listdir(done)) == NAMES
+
+
+def test_demo_says_what_it_found_and_where_it_wrote(tmp_path, capsys):
+    assert run(tmp_path, "--seed", "3", "--quiet") == 0
+    text, errors = capsys.readouterr()
+    assert errors == ""
+    for words in (
+        "true clusters   5, sizes 3, 3, 2, 2, 2",
+        "found clusters",
+        "adjusted Rand",
+        "dual-DP",
+        "single",
+        "noise alone",
+    ):
+        assert words in text
+    for name in NAMES:
+        assert str(tmp_path / name) in text
+
+
+def test_users_table_is_that_of_the_fit(done):
+    table = rows(done)
+    forum = dv.datasets.agreement(12, 20, seed=3)
+    assert [int(row["user"]) for row in table] == list(range(12))
+    np.testing.assert_allclose([float(row["true_latent"]) for row in table], forum.latent, rtol=1e-5)
+    assert [int(row["true_cluster"]) for row in table] == forum.labels.tolist()
+    for row in table:
+        assert float(row["latent_low"]) <= float(row["latent_mean"]) <= float(row["latent_high"])
+    assert {int(row["cluster"]) for row in table} == set(range(len({row["cluster"] for row in table})))
+
+
+def test_report_has_the_numbers_of_the_summary(tmp_path, capsys):
+    assert run(tmp_path, "--seed", "3", "--quiet") == 0
+    text = capsys.readouterr().out
+    report = (tmp_path / "report.md").read_text()
+    assert "](picture.png)" in report
+    assert f"dualview {dv.__version__}" in report
+    assert f"numba {importlib.metadata.version('numba')}" in report
+    assert "dualview demo --seed 3 --users 12 --threads 20 --draws 20" in report
+    assert re.search(r"adjusted Rand +(-?[\d.]+)", text)[1] in report
+    for model in ("dual-DP", "single", "noise alone"):
+        numbers = re.search(rf"^{model} +([\d.]+)(?: +(-?[\d.]+) +([\d.]+))?$", text, re.M).groups(default="")
+        assert f"| {model} | {' | '.join(numbers)} |" in report
+    assert str(tmp_path) not in report
+
+
+def test_report_counts_every_user(done):
+    cells = re.findall(r"^\| (\d+) \| (\d+) \| (.*) \|$", (done / "report.md").read_text(), re.M)
+    by_cluster = np.bincount([int(row["cluster"]) for row in rows(done)])
+    assert [int(size) for _, size, _ in cells] == by_cluster.tolist()
+    assert [sum(map(int, row.split(" | "))) for _, _, row in cells] == by_cluster.tolist()
+
+
+def test_noise_floor_is_the_entropy_of_the_noise():
+    rng = np.random.default_rng(0)
+    draws = rng.normal(0.0, np.sqrt(5.0), 200_000)
+    nll = 0.5 * np.log(2 * np.pi * 5.0) + draws**2 / 10.0
+    error = nll.std() / np.sqrt(len(nll))
+    forum = dv.datasets.agreement(12, 20, seed=3)
+    model = dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1)
+    model.fit(None, dv.SharedOutcome(forum.participation, forum.outcome))
+    assert abs(cli._findings(forum, model, model).floor - nll.mean()) < 4.5 * error
+
+
+def test_picture_is_a_png_with_two_panels_width(done):
+    from matplotlib.image import imread
+
+    height, width, _ = imread(done / "picture.png").shape
+    assert width > 1.5 * height
+
+
+def test_same_seed_same_files_and_old_ones_are_replaced(done, tmp_path):
+    (tmp_path / "report.md").write_text("old")
+    assert run(tmp_path, "--seed", "3", "--quiet") == 0
+    for name in ("report.md", "users.csv"):
+        assert (tmp_path / name).read_text() == (done / name).read_text()
+
+
+def test_as_a_process(done, tmp_path):
+    command = [sys.executable, "-m", "dualview.cli", "demo", "--out", "results", "--seed", "3", *TINY]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "adjusted Rand" in result.stdout
+    assert "dual-DP: 60 of 60 iterations" in result.stderr
+    assert rows(tmp_path / "results") == rows(done)
+
+
+def test_progress_lines_where_there_is_no_terminal(tmp_path, capsys):
+    assert run(tmp_path) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if line.startswith("dual-DP:")] == [
+        f"dual-DP: {n} of 60 iterations" for n in (15, 30, 45, 60)
+    ]
+    assert [line for line in lines if line.startswith("single:")][-1] == "single: 60 of 60 iterations"
+
+
+def test_progress_bar_on_a_terminal(tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert run(tmp_path) == 0
+    assert "█" in sys.stderr.getvalue()
+
+
+def test_arguments_default_to_those_of_the_process(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["dualview", "--version"])
+    assert cli.main() == 0
+    assert capsys.readouterr().out.strip() == dv.__version__
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_lists_the_commands(arguments, capsys):
+    assert cli.main(arguments) == 0
+    assert "demo" in capsys.readouterr().out
+
+
+def test_help_of_demo_has_an_example(capsys):
+    assert cli.main(["demo", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Example: dualview demo --out demo --seed 0" in text
+    for option in ("--out", "--seed", "--users", "--threads", "--draws", "--quiet"):
+        assert option in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nonsense"], "nonsense"),
+        (["demo", "--colour", "red"], "--colour"),
+        (["demo", "--seed", "many"], "--seed"),
+        (["demo", "--seed"], "--seed"),
+        (["demo", "results"], "results"),
+        (["demo", "--seed", "-1"], "seed must be an integer of at least 0; got -1"),
+        (["demo", "--users", "3"], "n_users must be at least n_clusters = 5"),
+        (["demo", "--threads", "1"], "two threads"),
+        (["demo", "--draws", "0"], "n_draws"),
+    ],
+)
+def test_mistakes_get_one_line_and_code_2(arguments, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    quiet = ["--quiet"] if arguments[0] == "demo" else []
+    assert cli.main([*arguments[:1], *quiet, *arguments[1:]]) == 2
+    text, errors = capsys.readouterr()
+    assert text == ""
+    assert errors.startswith("dualview: ")
+    assert errors.count("\n") == 1
+    assert words in errors
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_process_ends_with_code_2_and_no_traceback(tmp_path):
+    command = [sys.executable, "-m", "dualview.cli", "demo", "--users", "3"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr.startswith("dualview: n_users")
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("inside", ["", "below", "far/below"])
+def test_a_file_in_the_place_of_the_folder_is_noticed_before_the_fit(inside, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(dv.DualViewMixture, "fit", _no_fit)
+    (tmp_path / "taken").write_text("mine")
+    assert run(tmp_path / "taken" / inside) == 2
+    assert "taken is a file" in capsys.readouterr().err
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_a_folder_without_permission_is_noticed_before_the_fit(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(dv.DualViewMixture, "fit", _no_fit)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert run(tmp_path / "results") == 2
+    assert "no permission" in capsys.readouterr().err
+
+
+def test_a_failed_fit_writes_nothing(tmp_path, monkeypatch, capsys):
+    def fit(*_):
+        raise DegenerateError("The view has collapsed.")
+
+    monkeypatch.setattr(dv.DualViewMixture, "fit", fit)
+    assert run(tmp_path / "results", "--quiet") == 2
+    assert capsys.readouterr().err == "dualview: The view has collapsed.\n"
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_leaves_the_old_files_alone(tmp_path, monkeypatch):
+    files = {"a": b"new a", "b": b"new b"}
+    (tmp_path / "a").write_bytes(b"old a")
+    write = Path.write_bytes
+
+    def write_bytes(path, content):
+        write(path, content[:2])
+        if b"b" in content:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    with pytest.raises(OSError, match="No space left"):
+        cli._write(tmp_path, files)
+    assert os.listdir(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old a"
+
+
+def test_errors_of_the_system_get_one_line_too(tmp_path, monkeypatch, capsys):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cli, "_write", fail)
+    assert run(tmp_path, "--quiet") == 2
+    assert capsys.readouterr().err == "dualview: [Errno 28] No space left on device\n"
+
+
+def test_without_cyclopts_the_message_names_the_extra(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "cyclopts", None)
+    assert cli.main(["demo"]) == 2
+    assert "pip install 'dualview[cli]'" in capsys.readouterr().err
+
+
+def test_without_matplotlib_the_demo_says_so_before_the_fit(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(dv.DualViewMixture, "fit", _no_fit)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert run(tmp_path / "results") == 2
+    assert "pip install 'dualview[plots]'" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_module_can_be_imported_without_its_extras():
+    code = "import sys; sys.modules['matplotlib'] = sys.modules['cyclopts'] = None; import dualview.cli"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def _no_fit(*_):
+    raise AssertionError("the fit came first")

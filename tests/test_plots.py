@@ -1,0 +1,276 @@
+"""Pictures: every user is drawn once, where the draws say, and marked by cluster."""
+
+import io
+import subprocess
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgba
+
+import dualview as dv
+from dualview import plots
+from dualview.errors import InputError
+
+mpl.use("Agg")
+
+SETTINGS = {"n_warmup": 30, "n_draws": 40, "n_chains": 2}
+
+
+@pytest.fixture(scope="module")
+def forum():
+    return dv.datasets.agreement(n_users=24, n_threads=40, n_clusters=3, seed=4)
+
+
+@pytest.fixture(scope="module")
+def behavior(forum):
+    return dv.SharedOutcome(forum.participation, forum.outcome)
+
+
+@pytest.fixture(scope="module")
+def model(forum, behavior):
+    return dv.DualViewMixture(n_clusters=3, **SETTINGS).fit(forum.features, behavior)
+
+
+@pytest.fixture(scope="module")
+def features_only(forum):
+    return dv.DualViewMixture(n_clusters=3, **SETTINGS).fit(forum.features)
+
+
+@pytest.fixture
+def axes():
+    from matplotlib import pyplot
+
+    figure, ax = pyplot.subplots()
+    yield ax
+    pyplot.close(figure)
+
+
+@pytest.fixture(autouse=True)
+def _no_figures_left():
+    yield
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+
+
+def clouds(ax):
+    """The collections of markers that hold anybody."""
+    from matplotlib.collections import PathCollection
+
+    return [c for c in ax.collections if isinstance(c, PathCollection) and len(c.get_offsets())]
+
+
+def legend_texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_features_draws_each_user_in_its_cluster(model, forum, axes):
+    assert plots.features(model, forum.features, axes) is axes
+    drawn = clouds(axes)
+    assert len(drawn) == model.n_clusters_
+    for cluster, cloud in enumerate(drawn):
+        np.testing.assert_array_equal(cloud.get_offsets(), forum.features[model.labels_ == cluster])
+
+
+def test_features_legend_has_cluster_sizes(model, forum, axes):
+    plots.features(model, forum.features, axes)
+    assert legend_texts(axes) == [f"{k}  ({n})" for k, n in enumerate(np.bincount(model.labels_))]
+    assert axes.get_legend().get_title().get_text() == "cluster (users)"
+
+
+def test_clusters_differ_in_colour_and_in_marker(model, forum, axes):
+    drawn = clouds(plots.features(model, forum.features, axes))
+    assert len({tuple(c.get_facecolor()[0]) for c in drawn}) == len(drawn)
+    assert len({c.get_paths()[0].vertices.tobytes() for c in drawn}) == len(drawn)
+
+
+def test_seventy_clusters_have_styles_of_their_own():
+    styles = [plots._style(k, 100) for k in range(70)]
+    assert len({(s["color"], s["marker"]) for s in styles}) == 70
+
+
+def test_markers_shrink_when_users_are_many():
+    sizes = [plots._style(0, n)["s"] for n in (10, 100, 300, 10**6)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] > 0
+
+
+def test_features_columns_by_position_and_by_name(model, forum, axes):
+    plots.features(model, forum.features, axes, columns=(1, -2))
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("feature x1", "feature x0")
+    np.testing.assert_array_equal(clouds(axes)[0].get_offsets(), forum.features[model.labels_ == 0][:, ::-1])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_feature_names_come_from_the_frame(model, forum, axes, library):
+    frame = pytest.importorskip(library).DataFrame({"height": forum.features[:, 0], "weight": forum.features[:, 1]})
+    plots.features(model, frame, axes, columns=("weight", "height"))
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("weight", "height")
+
+
+def test_feature_names_come_from_the_fit_when_x_has_none(forum, axes):
+    frame = pytest.importorskip("pandas").DataFrame(forum.features, columns=["height", "weight"])
+    fitted = dv.DualViewMixture(n_clusters=3, **SETTINGS).fit(frame)
+    plots.features(fitted, forum.features, axes)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("height", "weight")
+
+
+def test_features_of_a_model_without_features(forum, behavior, axes):
+    fitted = dv.DualViewMixture(n_clusters=1, **SETTINGS).fit(None, behavior)
+    plots.features(fitted, forum.features, axes)
+    np.testing.assert_array_equal(clouds(axes)[0].get_offsets(), forum.features)
+
+
+def test_many_clusters_keep_the_legend_short(model, forum, axes):
+    many = dv.DualViewMixture()
+    many.posterior_, many.labels_ = model.posterior_, np.arange(24)
+    plots.features(many, forum.features, axes)
+    assert len(clouds(axes)) == 24
+    assert len(legend_texts(axes)) == 12
+    assert axes.get_legend().get_title().get_text().endswith("12 largest of 24")
+
+
+def test_latent_means_and_intervals_are_the_posteriors(model, axes):
+    assert plots.latent(model, axes, probability=0.8) is axes
+    from matplotlib.collections import LineCollection
+
+    means = np.concatenate([c.get_offsets()[:, 1] for c in clouds(axes)])
+    lines = [c.get_segments() for c in axes.collections if isinstance(c, LineCollection)]
+    ends = np.array([segment[:, 1] for segments in lines for segment in segments])
+    order = [int(np.flatnonzero(model.latent_ == m)[0]) for m in means]
+    assert sorted(order) == list(range(24))
+    expected = np.quantile(model.posterior_["latent"], [0.1, 0.9], axis=(0, 1)).T
+    np.testing.assert_allclose(ends, expected[order])
+
+
+def test_latent_groups_by_cluster_and_sorts_inside(model, axes):
+    plots.latent(model, axes)
+    drawn = clouds(axes)
+    assert len(drawn) == model.n_clusters_
+    places = np.concatenate([c.get_offsets()[:, 0] for c in drawn])
+    assert (np.diff(places) >= 1).all()
+    for cloud in drawn:
+        assert (np.diff(cloud.get_offsets()[:, 1]) >= 0).all()
+    centres = [c.get_offsets()[:, 1].mean() for c in drawn]
+    assert centres == sorted(centres)
+    assert sorted(t.get_text() for t in axes.get_xticklabels()) == ["0", "1", "2"]
+
+
+def test_latent_has_the_colours_of_features(model, axes):
+    plots.latent(model, axes)
+    for cloud in clouds(axes):
+        user = np.flatnonzero(model.latent_ == cloud.get_offsets()[0, 1])[0]
+        assert tuple(cloud.get_facecolor()[0]) == to_rgba(plots._style(model.labels_[user], 24)["color"])
+
+
+def test_latent_labels_line_and_legend(model, axes):
+    plots.latent(model, axes, probability=0.9)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("users, by cluster", "latent coefficient")
+    assert legend_texts(axes) == ["posterior mean, 90 % interval", "mean of all users"]
+    dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
+    np.testing.assert_allclose(dashed[0].get_ydata(), model.latent_.mean())
+
+
+def test_latent_draws_the_truth(model, forum, axes):
+    plots.latent(model, axes, truth=forum.latent)
+    assert "truth" in legend_texts(axes)
+    groups = clouds(axes)
+    ticks, means = groups[1::2], groups[::2]
+    drawn = {
+        (m, t)
+        for a, b in zip(means, ticks, strict=True)
+        for m, t in zip(a.get_offsets()[:, 1], b.get_offsets()[:, 1], strict=True)
+    }
+    assert drawn == set(zip(model.latent_, forum.latent, strict=True))
+
+
+def test_names_of_neighbouring_small_clusters_do_not_collide(axes):
+    plots._label_latent(axes, [(0.0, "10"), (2.5, "11"), (100.0, "12")], 200.0)
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["10", "12"]
+
+
+@pytest.mark.parametrize("draw", [lambda m, x: plots.features(m, x), lambda m, _: plots.latent(m)])
+def test_new_axes_when_none_are_given(model, forum, draw):
+    from matplotlib import pyplot
+
+    assert draw(model, forum.features).figure.number in pyplot.get_fignums()
+
+
+def test_overview_has_both_and_saves_without_a_window(model, forum):
+    figure = plots.overview(model, forum.features, truth=forum.latent)
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["Features", "Latent behaviour"]
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=50)
+    assert buffer.getvalue().startswith(b"\x89PNG")
+    from matplotlib import pyplot
+
+    assert pyplot.get_fignums() == []
+
+
+@pytest.mark.parametrize("draw", [lambda m: plots.features(m, np.zeros((3, 2))), plots.latent])
+def test_unfitted_model_is_refused(draw):
+    with pytest.raises(InputError, match="not fitted"):
+        draw(dv.DualViewMixture())
+
+
+def test_latent_needs_a_behaviour(features_only):
+    with pytest.raises(InputError, match="without a behaviour"):
+        plots.latent(features_only)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x[:-1], r"a row for each of the 24 users.*\(23, 2\)"),
+        (lambda x: x.T, r"a row for each of the 24 users.*\(2, 24\)"),
+        (lambda x: x[:, 0], "rows and columns"),
+        (lambda x: np.where(np.arange(24)[:, None] == 5, np.nan, x), "row 5"),
+    ],
+)
+def test_features_of_a_wrong_shape_are_refused(model, forum, change, message):
+    with pytest.raises(InputError, match=message):
+        plots.features(model, change(forum.features))
+
+
+@pytest.mark.parametrize("columns", [(0, 2), (0,), (0, 1, 1), ("x", "y"), (0.5, 1), 0, (-3, 0)])
+def test_columns_that_are_not_there_are_refused(model, forum, columns):
+    with pytest.raises(InputError, match=r"two positions or names among the 2 column\(s\) of X"):
+        plots.features(model, forum.features, columns=columns)
+
+
+@pytest.mark.parametrize("probability", [0, 1, -0.5, 95])
+def test_interval_needs_a_probability(model, probability):
+    with pytest.raises(InputError, match="between 0 and 1"):
+        plots.latent(model, probability=probability)
+
+
+def test_truth_of_other_users_is_refused(model, forum):
+    with pytest.raises(InputError, match="each of the 24 users of the fit; got 23"):
+        plots.latent(model, truth=forum.latent[1:])
+
+
+def test_refusals_draw_nothing(model, forum):
+    from matplotlib import pyplot
+
+    with pytest.raises(InputError):
+        plots.features(model, forum.features[1:])
+    with pytest.raises(InputError):
+        plots.latent(model, truth=[1.0])
+    assert pyplot.get_fignums() == []
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [lambda m, x: plots.features(m, x), lambda m, _: plots.latent(m), lambda m, x: plots.overview(m, x)],
+)
+def test_without_matplotlib_the_message_names_the_extra(model, forum, monkeypatch, draw):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pip install 'dualview\[plots\]'"):
+        draw(model, forum.features)
+
+
+def test_the_package_can_be_imported_without_matplotlib():
+    code = "import sys; sys.modules['matplotlib'] = None; import dualview.plots"
+    subprocess.run([sys.executable, "-c", code], check=True)
