@@ -17,7 +17,7 @@ from dualview.partitions import partition_prior
 from dualview.units import Whitening
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-import naive  # noqa: E402
+import naive
 
 N_USERS, N_THREADS = 50, 100
 

@@ -357,6 +357,10 @@ class TestRank:
             (np.column_stack([X, np.full(12, 0.1)]), r"span 2 of 3 dimensions \(constant: x2\)"),
             (np.column_stack([X, X[:, 0] - 3 * X[:, 1] + 1]), r"span 2 of 3 dimensions \(linearly dependent: x0, x1, x2\)"),
             (np.column_stack([X, 1e9 * X[:, 0]]), r"span 2 of 3 dimensions \(linearly dependent: x0, x2\)"),
+            (
+                np.column_stack([1e12 * X[:, 0], X[:, 1], 7e-6 * X[:, 1]]),
+                r"span 2 of 3 dimensions \(linearly dependent: x1, x2\)",
+            ),
             (np.random.default_rng(0).normal(size=(5, 8)), r"span 4 of 8 dimensions \(only 5 users for 8 features;"),
             (X[:2], r"span 1 of 2 dimensions \(only 2 users for 2 features;"),
             (np.random.default_rng(0).normal(size=(4, 50)), r"x0, x1, x2, x3, x4, … \(50 in all\)"),

@@ -19,13 +19,13 @@ _FEW_VALUES = 10
 _LARGE_SHARE, _LARGE_SHARE_ALONE = 0.3, 0.1
 
 
-def checked_features(estimator: Any, X: Any) -> Array:
-    """X as floats; sets n_features_in_ and feature_names_in_ of the estimator."""
+def checked_features(estimator: Any, X: Any, reset: bool = True) -> Array:
+    """X as floats; sets n_features_in_ and feature_names_in_ of the estimator, or checks against them (reset=False)."""
     if isinstance(X, Behavior):
         raise InputError("X takes the users' features; got a behaviour. Without features call fit(None, behavior).")
     if not sparse.issparse(X):  # scikit-learn has a message for that
         _check_table(X)
-    features = np.asarray(validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False))
+    features = np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False))
     names = feature_names(estimator)
     check_finite(features, "X", names)
     check_range(np.abs(features).max(axis=0), "X", names)
@@ -100,9 +100,10 @@ def tied_columns(features: Array) -> NDArray[np.bool_]:
 
     As W_0's variance ε in a column goes to 0, the posterior goes as ε^{D/2 − 1 + mβ/2 − Σ(n_k − 1)/2}: the sum runs over the
     clusters whose n_k users share one value, m clusters are not like that. With U − (distinct values) < D that is always
-    integrable. With more ties it is not, but rounded measurements such as iris run for ever all the same, because the chain
-    would first have to open a cluster per value. What collapses within thousands of iterations, by trial with 50 to 400 users
-    and 1 to 4 features: columns of few values, and columns with one value, such as 0, for a large share of the users.
+    integrable. With more ties it is not, yet rounded measurements run for ever all the same, because the chain would first have
+    to find a partition by values. What collapses within thousands of iterations was found by trial with 50 to 400 users and 1 to
+    4 features: columns of few values, and columns with one value, such as 0, for a large share of the users. Of 400 samples of
+    50 irises nine are beyond that share, and three of the nine collapsed; of the others none that was tried.
     """
     n_users, n_dims = features.shape
     share = _LARGE_SHARE_ALONE if n_dims == 1 else _LARGE_SHARE

@@ -15,14 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior, SharedOutcome
 from dualview.checks import whole_number
-from dualview.errors import DataWarning, InputError
+from dualview.errors import ConvergenceWarning, DataWarning, InputError
 from dualview.features import checked_features, feature_names, feature_units, warn_of_ties
 from dualview.inference.chains import Progress, Schedule, run_chains
 from dualview.inference.progress import Bar
 from dualview.inference.storage import Record
 from dualview.model import Model
-from dualview.partitions import ChineseRestaurant, FiniteDirichlet, OneCluster, PartitionPrior
+from dualview.partitions import partition_prior
 from dualview.posterior import Posterior
+from dualview.posterior.new_users import Candidates, NewUsers, outcomes
 from dualview.posterior.predictive import NormalMixture
 from dualview.starts import Labels, Start, by_kmeans, check_init
 from dualview.units import GaussianPrior, Whitening
@@ -127,10 +128,12 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             working = np.ascontiguousarray(units["features"].to_working(features))
         if behavior is not None:
             units["behavior"], likelihood = behavior.prepare(self.behavior_prior)
-        model = Model(self._partition(), working, likelihood, n_users)
+        model = Model(partition_prior(self.n_clusters), working, likelihood, n_users)
         start = self._start(labels, n_users, working, behavior, units)
         records = self._run(model, start)
-        self.posterior_ = Posterior.from_records(records, units, likelihood, self._coords(n_users, features, behavior))
+        self.posterior_ = Posterior.from_records(
+            records, units, likelihood, self._coords(n_users, features, behavior), self.n_clusters
+        )
         self.behavior_ = behavior
         self.labels_ = self.posterior_.partition("dahl")
         self.n_clusters_ = int(self.labels_.max()) + 1
@@ -138,26 +141,97 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop("latent_", None)
         else:
             self.latent_ = self.posterior_.flat("latent").mean(axis=0)
+        if not self.posterior_.converged:
+            warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=2)
         return self
 
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""
         return self.fit(X, y).labels_
 
-    def predict_outcome(self, new: Any) -> NormalMixture:
-        """Predictive distribution of outcomes that users of the fit produce.
+    def predict(self, X: Any) -> Labels:
+        """The most probable cluster of each new user, by its features; −1: a cluster of its own."""
+        probabilities = self.predict_proba(X)
+        chosen = np.argmax(probabilities, axis=1)
+        return np.where(chosen < self.n_clusters_, chosen, -1)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability that each new user belongs to each cluster of ``labels_``, by its features, (J, n_clusters_).
+
+        When the number of clusters is inferred there is one more column: a cluster that nobody of the fit is in.
+        """
+        check_is_fitted(self, "posterior_")
+        if "features" not in self.posterior_.units:
+            raise InputError("This model was fitted without features, so it cannot place users by them: fit(X, behavior) can.")
+        return self._new_users(X, None).probabilities()
+
+    def predict_latent(self, X_new: Any = None, behavior_new: Any = None) -> NormalMixture:
+        """Predictive distribution of the latent behaviour of users new to the fit.
+
+        Parameters
+        ----------
+        X_new : array or DataFrame (J, D)
+            Their features. None when the fit had no features.
+        behavior_new : SharedOutcome, optional
+            What they did so far. Columns of participation: the users of the fit, then the new ones (or the new ones alone).
+            A thread may have one new user.
+        """
+        check_is_fitted(self, "posterior_")
+        self._fitted_behavior()
+        return self._new_users(X_new, behavior_new).latent()
+
+    def predict_outcome(self, new: Any, X_new: Any = None) -> NormalMixture:
+        """Predictive distribution of new outcomes.
 
         Parameters
         ----------
         new : SharedOutcome without outcome, or participation (T, U)
-            Who takes part in each new thread.
+            Who takes part in each new thread. With X_new, (T, U + J): columns of the users of the fit, then of the new users.
+        X_new : array or DataFrame (J, D), optional
+            Features of J users unknown to the fit, whose behaviour is then predicted from them.
         """
         check_is_fitted(self, "posterior_")
+        behavior = self._fitted_behavior()
+        if X_new is None:
+            forecast = behavior.forecast(new, *self._known, 0)
+            return NormalMixture.over_draws(forecast.n, forecast.known, forecast.sds)
+        users = self._new_users(X_new, None)
+        return outcomes(behavior.forecast(new, *self._known, len(users)), users)
+
+    def _fitted_behavior(self) -> Behavior:
         if self.behavior_ is None:
             raise InputError("This model was fitted without a behaviour, so it predicts no outcomes: fit(X, behavior) does.")
+        return self.behavior_
+
+    @property
+    def _known(self) -> tuple[Array, dict[str, Array]]:
+        """Draws of the latent behaviour of the fit's users, and of what predictions need besides."""
         post = self.posterior_
-        params = {name: post.flat(name) for name in self.behavior_.param_names}
-        return NormalMixture.over_draws(*self.behavior_.prediction(new, post.flat("latent"), params))
+        return post.flat("latent"), {name: post.flat(name) for name in self._fitted_behavior().param_names}
+
+    def _new_users(self, X: Any, behavior: Any) -> NewUsers:
+        post = self.posterior_
+        x = None
+        if "features" in post.units:
+            if X is None:
+                raise InputError("This model was fitted with features: give those of the new users too.")
+            x = np.ascontiguousarray(post.units["features"].to_working(checked_features(self, X, reset=False)))
+            n_users = len(x)
+        elif X is not None:
+            raise InputError("This model was fitted without features: X_new must be None.")
+        elif behavior is None:
+            raise InputError("Without features, a new user is known by what it did only: give behavior_new.")
+        else:
+            n_users = len(behavior) if len(behavior) < post.n_users else len(behavior) - post.n_users
+        evidence = None if behavior is None else self._fitted_behavior().evidence(behavior, *self._known, n_users)
+        return NewUsers(self._candidates, x, n_users, evidence)
+
+    @property
+    def _candidates(self) -> Candidates:
+        """Made when first asked for, and kept with the posterior it belongs to."""
+        if getattr(self, "_kept_candidates", (None,))[0] is not self.posterior_:
+            self._kept_candidates = (self.posterior_, Candidates(self.posterior_))
+        return self._kept_candidates[1]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -208,11 +282,6 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if self.n_clusters is not None and self.n_clusters > n_users:
             raise InputError(f"n_clusters must be at most the number of users, {n_users}; got {self.n_clusters}.")
         return n_users
-
-    def _partition(self) -> PartitionPrior:
-        if self.n_clusters is None:
-            return ChineseRestaurant()
-        return OneCluster() if self.n_clusters == 1 else FiniteDirichlet(int(self.n_clusters))
 
     def _start(
         self,

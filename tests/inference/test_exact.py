@@ -1,10 +1,10 @@
 """The sampler's frequencies of partitions against enumeration: five users, one view, hyperparameters held fixed."""
 
-import naive
 import numpy as np
 import pytest
-from checks import ACCEPT, batch_scores
 
+import naive
+from checks import ACCEPT, batch_scores
 from dualview.inference import gibbs
 from dualview.kernels import gaussian
 from dualview.model import Model, State

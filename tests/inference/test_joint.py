@@ -6,9 +6,9 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-from checks import ACCEPT, REJECT, joint_test, mutate, rebind, worst
 from scipy.linalg import solve_triangular
 
+from checks import ACCEPT, REJECT, joint_test, mutate, rebind, worst
 from dualview.behaviors.shared_outcome import ThreadRegression
 from dualview.distributions import G
 from dualview.inference import gibbs
@@ -80,7 +80,9 @@ def printed_beta(monkeypatch: pytest.MonkeyPatch) -> None:
         if argument <= 0.0:
             return -math.inf, math.inf
         density, slope = right(log_dof, parameters)
-        difference = (math.lgamma(argument + 1e-5) - math.lgamma(argument - 1e-5)) / 2e-5 if argument > 1e-4 else -1.0 / argument
+        difference = (
+            (math.lgamma(argument + 1e-5) - math.lgamma(argument - 1e-5)) / 2e-5 if argument > 1e-4 else -1.0 / argument
+        )
         density -= parameters[0] * math.lgamma(argument)
         return density, slope - parameters[0] * difference * 0.5 * math.exp(log_dof)
 

@@ -5,7 +5,7 @@ what the sampler runs on: the same observations in working units, where the late
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,27 @@ from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 Params = dict[str, Any]
+
+
+class Forecast(NamedTuple):
+    """New observations given S draws: location_i = known(cases) + loads · (latent coefficients of users new to the fit).
+
+    n: their number. known(cases): (S, cases) for a slice of them. sds (S,). loads: sparse (n, J), what each of the J new users
+    counts for in each observation.
+    """
+
+    n: int
+    known: Callable[[slice], Array]
+    sds: Array
+    loads: Any
+
+
+class Evidence(NamedTuple):
+    """ln p(observations of new user j | f_j, draw i) = constant + linear f − precision f²/2, each (S, J), in user's units."""
+
+    constant: Array
+    linear: Array
+    precision: Array
 
 
 class Likelihood(Protocol):
@@ -61,5 +82,8 @@ class Behavior(Protocol):
     def param_names(self) -> list[str]:
         """The likelihood's parameters that predictions need, by their names in the posterior."""
 
-    def prediction(self, new: Any, latent: Array, params: Params) -> tuple[int, Callable[[slice], Array], Array]:
-        """The law of new observations given S draws: their number, locations (S, cases) of a slice of them, and sd (S,)."""
+    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
+        """The law of new observations given S draws of known users' latent vectors; n_new more users are unknown to the fit."""
+
+    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:
+        """What observations of n_new users unknown to the fit say of each one's latent vector, given S draws."""

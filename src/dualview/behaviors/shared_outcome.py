@@ -3,7 +3,8 @@
 participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U, 1).
 """
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Params
+from dualview.behaviors.base import Evidence, Forecast, Params
 from dualview.behaviors.regression import CoefficientDraw, coefficient_draw
 from dualview.behaviors.ridge import ridge_estimate
 from dualview.checks import (
@@ -22,6 +23,7 @@ from dualview.checks import (
     numbers,
     participation_matrix,
     positive_number,
+    rows_text,
     varies,
     whole_number,
 )
@@ -232,31 +234,56 @@ class SharedOutcome:
         """The likelihood's parameters that predictions need, by their names in the posterior."""
         return ["noise_precision"] + (["coefficients"] if self.coefficient_names else [])
 
-    def prediction(self, new: Any, latent: Array, params: Params) -> tuple[int, Callable[[slice], Array], Array]:
-        """The law of new outcomes given S draws: their number, locations (S, cases) of a slice of them, and sd (S,).
+    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
+        """The law of new outcomes given S draws: latent (S, U) and params in the user's units.
 
-        new: a SharedOutcome or a bare participation matrix; latent (S, U) and params in the user's units.
+        new: a SharedOutcome or a bare participation matrix, columns the users of the fit and then n_new unknown ones.
         """
-        threads = new if isinstance(new, SharedOutcome) else SharedOutcome(new)
-        if len(threads) != len(self):
-            shape = threads.participation.shape
-            message = f"New threads must be of the {len(self)} users of the fit, (n_threads, {len(self)}); got {shape}."
-            if threads.n_observations == len(self):
-                message += " It looks transposed: pass participation.T."
-            raise InputError(message)
+        threads = self._like(new, n_new)
+        known = threads.participation[:, : len(self)]
+
+        def locations(cases: slice) -> Array:
+            expected = np.asarray(known[cases] @ latent.T).T
+            if self.coefficient_names:
+                expected = expected + params["coefficients"] @ threads.coefficient_design[cases].T
+            return np.asarray(expected)
+
+        loads = sparse.csr_array(threads.participation[:, len(self) :])
+        return Forecast(threads.n_observations, locations, 1.0 / np.sqrt(params["noise_precision"]), loads)
+
+    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:
+        """What outcomes of threads with new users say of each one's coefficient, given S draws of everybody else's."""
+        threads = self._like(new, n_new)
+        n, known, _, loads = self.forecast(threads, latent, params, n_new)
+        crowded = np.flatnonzero(np.diff(loads.indptr) > 1)
+        if len(crowded):
+            raise InputError(
+                f"Each thread may have one new user; {rows_text(np.diff(loads.indptr) > 1)} of behavior_new have more. Without "
+                "a new fit their coefficients cannot be told apart: leave those threads out, or fit again with these users."
+            )
+        residual = threads._observed - known(slice(0, n))  # (S, n)
+        precision = params["noise_precision"][:, None]
+        squares = np.asarray(loads.multiply(loads).sum(axis=0))
+        taking_part = np.asarray((loads != 0).astype(float).toarray())
+        log_density = 0.5 * np.log(precision / (2 * np.pi)) - 0.5 * precision * residual**2
+        return Evidence(log_density @ taking_part, precision * (residual @ loads), precision * squares)
+
+    def _like(self, new: Any, n_new: int) -> "SharedOutcome":
+        """New threads, checked to be of the users of the fit and n_new others, with the same covariates."""
+        threads = new if isinstance(new, SharedOutcome) else SharedOutcome(new, intercept=self.intercept)
+        n_known, width = len(self), len(threads)
+        if n_new and width == n_new != n_known + n_new:
+            silent = sparse.csr_array((threads.n_observations, n_known))
+            wide = sparse.hstack([silent, sparse.csr_array(threads.participation)], format="csr")
+            return replace_participation(threads, wide)
+        if width != n_known + n_new:
+            raise InputError(_width_message(threads, n_known, n_new))
         if threads.coefficient_names != self.coefficient_names:
             raise InputError(
                 f"New threads must have the coefficients of the fit, {self.coefficient_names or 'none'}; got "
                 f"{threads.coefficient_names or 'none'}. Pass SharedOutcome(participation, covariates=..., intercept=...)."
             )
-
-        def locations(cases: slice) -> Array:
-            expected = np.asarray(threads.participation[cases] @ latent.T).T
-            if self.coefficient_names:
-                expected = expected + params["coefficients"] @ threads.coefficient_design[cases].T
-            return np.asarray(expected)
-
-        return threads.n_observations, locations, 1.0 / np.sqrt(params["noise_precision"])
+        return threads
 
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, "ThreadRegression"]:
         """Units of the latent coefficients, and the regression in working units."""
@@ -289,6 +316,33 @@ class Named:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.values, dtype=dtype)
+
+
+def replace_participation(threads: SharedOutcome, participation: Any) -> SharedOutcome:
+    """The same threads with other columns of users."""
+    wider = copy.copy(threads)
+    wider.participation = participation
+    return wider
+
+
+def _width_message(threads: SharedOutcome, n_known: int, n_new: int) -> str:
+    width = len(threads)
+    message = (
+        f"New threads must be of the {n_known} users of the fit, (n_threads, {n_known}); got {threads.participation.shape}."
+    )
+    if n_new:
+        message = (
+            f"New threads must have a column for each of the {n_known} users of the fit and then for each of the {n_new} new "
+            f"users, {n_known + n_new} in all; got {width}."
+        )
+    elif threads.n_observations == n_known:
+        message += " It looks transposed: pass participation.T."
+    elif width > n_known:
+        message += (
+            f" Columns {n_known} to {width - 1} are users unknown to the fit: give their features as X_new, or leave out the "
+            "threads they take part in."
+        )
+    return message
 
 
 def _shape_message(shape: tuple[int, ...], n_outcomes: int) -> str:

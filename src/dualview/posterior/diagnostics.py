@@ -50,7 +50,7 @@ def _row(values: Array) -> dict[str, float]:
     return row | {
         "r_hat": float(_array_stats().rhat(values, chain_axis=0, draw_axis=1)) if len(values) > 1 else _split_r_hat(values),
         "ess_bulk": float(_array_stats().ess(values, chain_axis=0, draw_axis=1, method="bulk")),
-        "ess_tail": float(_array_stats().ess(values, chain_axis=0, draw_axis=1, method="tail")),
+        "ess_tail": float(_array_stats().ess(values, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95))),
         "geweke_z": geweke(values),
         "autocorrelation_time": values.size / ess,
     }

@@ -5,13 +5,13 @@ clusters and a new cluster, whose density is averaged over components drawn from
 """
 
 import warnings
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from dualview.behaviors.base import Evidence, Forecast
 from dualview.errors import DataWarning
 from dualview.kernels import densities, gaussian
 from dualview.posterior.posterior import Posterior
@@ -22,15 +22,6 @@ Array = NDArray[np.float64]
 _BASE_DRAWS = 20_000  # components drawn from the base, over all draws of the posterior
 _CELLS = 4_000_000
 _FEW = 50  # an effective number of draws below this is worth a warning
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """ln p(outcomes of user j | f_j, draw i) = constant + linear f − precision f²/2, each (N, J), f in the user's units."""
-
-    constant: Array
-    linear: Array
-    precision: Array
 
 
 class Candidates:
@@ -119,6 +110,7 @@ class NewUsers:
         self._x = x
         self._n = n_users
         self._evidence = evidence
+        self._warned = False
 
     def __len__(self) -> int:
         return self._n
@@ -163,14 +155,15 @@ class NewUsers:
         by_draw = np.add.reduceat(np.exp(log_weights), self._candidates.first, axis=1)
         effective = 1.0 / (by_draw**2).sum(axis=1)
         few = np.flatnonzero(effective < min(_FEW, 0.1 * self._candidates.n_draws))
-        if len(few):
+        if len(few) and not self._warned:
+            self._warned = True
             names = ", ".join(str(users.start + j) for j in few[:5]) + (" and more" if len(few) > 5 else "")
             warnings.warn(
                 f"The prediction for new user(s) {names} rests on few of the posterior's draws (effective number "
-                f"{effective.min():.0f} of {self._candidates.n_draws}): they are unlike the users of the fit. Draw more, "
-                "or fit again with them included.",
+                f"{effective.min():.0f} of {self._candidates.n_draws}): they are unlike the users of the fit, or the fit is "
+                "too short. Draw more, or fit again with them included.",
                 DataWarning,
-                stacklevel=4,
+                stacklevel=2,
             )
 
     def probabilities(self) -> Array:
@@ -226,3 +219,26 @@ class NewUsers:
             weight[chosen] = np.where(fresh & (weight[chosen] < 1.0), 1.0, weight[chosen] + 1.0)
             total += 1.0
         return log_density, means, variances
+
+
+def outcomes(forecast: Forecast, new_users: NewUsers, seed: int = 0) -> NormalMixture:
+    """Predictive distribution of outcomes that users new to the fit have a part in."""
+    n_draws = len(forecast.sds)
+    even = np.full(n_draws, -np.log(n_draws))
+
+    def parts(cases: slice) -> Parts:
+        locations = forecast.known(cases).copy()
+        log_weights = np.repeat(even[:, None], locations.shape[1], axis=1)
+        variances = np.repeat(forecast.sds[:, None] ** 2, locations.shape[1], axis=1)
+        for column, case in enumerate(range(*cases.indices(forecast.n))):
+            row = forecast.loads[[case]]
+            if row.nnz == 0:
+                continue
+            rng = np.random.default_rng([seed, case])
+            log_density, means, spreads = new_users.impute(rng, row.indices)
+            log_weights[:, column] = log_density - logsumexp(log_density)
+            locations[:, column] += row.data @ means
+            variances[:, column] += row.data**2 @ spreads
+        return Parts(log_weights, locations, np.sqrt(variances))
+
+    return NormalMixture(forecast.n, n_draws, parts)

@@ -46,7 +46,7 @@ class Posterior:
         units: dict[str, Whitening],
         likelihood: Likelihood | None,
         coords: dict[str, Any],
-        n_clusters: int | None = None,
+        n_clusters: int | None,
     ) -> "Posterior":
         """Join the chains' records, in the user's units."""
         variables = _variables(records, units, likelihood)

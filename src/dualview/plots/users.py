@@ -1,38 +1,46 @@
-"""Pictures of a fitted model, by matplotlib.
-
-A function takes axes and gives them back, or makes its own. A cluster has the same colour and marker in every picture; both
-differ between clusters, so that pictures survive grey printing and colour blindness.
-"""
+"""Users one by one: their features, and their latent coefficients. X (U, D), labels (U,)."""
 
 import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dualview.checks import column_names, numbers
-from dualview.errors import InputError, MissingExtraError
+from dualview.errors import InputError
 from dualview.mixture import DualViewMixture
+from dualview.plots.canvas import (
+    MUTED,
+    TRUTH,
+    Array,
+    apart,
+    cluster_style,
+    groups_of,
+    one_panel,
+    percent,
+    posterior_of,
+    require_matplotlib,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
-Users = NDArray[np.intp]
-
-# The Okabe-Ito colours with wine for yellow, which is lost on white, and for black, which is kept for the truth. The two
-# lengths have no common factor: 70 clusters before a pair comes again.
-_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#882255", "#56B4E9", "#D55E00")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">")
-_MUTED = "0.4"
-_TRUTH: dict[str, Any] = {"marker": "_", "color": "black", "s": 36, "linewidths": 1.5, "zorder": 3}
 _LEGEND_ROWS = 12
 _GAP = 1.5  # between clusters, in users
+_CONTOUR = 0.95  # of a normal distribution, inside an ellipse
+_RADIUS = float(np.sqrt(-2 * np.log(1 - _CONTOUR)))  # in standard deviations: the squared radius is exponential
+_FEWEST = 3  # users that have an ellipse
 
 
-def features(model: DualViewMixture, X: Any, ax: "Axes | None" = None, columns: Sequence[int | str] = (0, 1)) -> "Axes":
+def features(
+    model: DualViewMixture,
+    X: Any,
+    ax: "Axes | None" = None,
+    columns: Sequence[int | str] = (0, 1),
+    ellipses: bool = True,
+) -> "Axes":
     """Users in two of their features, by cluster.
 
     Parameters
@@ -44,6 +52,9 @@ def features(model: DualViewMixture, X: Any, ax: "Axes | None" = None, columns: 
         Where to draw; a new figure by default.
     columns : two positions or names
         The columns on the horizontal and the vertical axis.
+    ellipses : bool
+        Whether to draw the 95 % contour of the normal distribution with the mean and covariance of a cluster's users, for
+        clusters of three and more.
 
     Examples
     --------
@@ -55,16 +66,20 @@ def features(model: DualViewMixture, X: Any, ax: "Axes | None" = None, columns: 
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('feature x0', 'feature x1')
     """
-    groups = _groups(model)
+    posterior_of(model)
     n_users = len(model.labels_)
     values = numbers(X, "X", n_dims=2)
     if len(values) != n_users:
         raise InputError(f"X must have a row for each of the {n_users} users of the fit; got shape {values.shape}.")
     names = _feature_names(model, X, values.shape[1])
     across, up = _positions(columns, names)
-    ax = _axes(ax)
-    for cluster, users in groups:
-        ax.scatter(values[users, across], values[users, up], label=f"{cluster}  ({len(users)})", **_style(cluster, n_users))
+    ax = one_panel(ax)
+    for cluster, users in groups_of(model.labels_):
+        style = cluster_style(cluster, n_users)
+        points = values[users][:, [across, up]]
+        ax.scatter(*points.T, label=f"{cluster}  ({len(users)})", **style)
+        if ellipses and len(users) >= _FEWEST:
+            _draw_ellipse(ax, points, style["color"])
     ax.set_xlabel(names[across])
     ax.set_ylabel(names[up])
     _legend_of_clusters(ax)
@@ -99,21 +114,20 @@ def latent(
     >>> plots.latent(model, truth=forum.latent).get_ylabel()
     'latent coefficient'
     """
-    groups = _groups(model)
     low, high = _interval(model, probability)
     true = _truth(truth, len(low))
     mean = model.latent_
-    ax = _axes(ax)
+    ax = one_panel(ax)
     first = 0.0
     centres = []
-    for cluster, users in sorted(groups, key=lambda group: float(mean[group[1]].mean())):
+    for cluster, users in sorted(groups_of(model.labels_), key=lambda group: float(mean[group[1]].mean())):
         users = users[np.argsort(mean[users], kind="stable")]
         places = first + np.arange(len(users))
-        style = _style(cluster, len(mean))
+        style = cluster_style(cluster, len(mean))
         ax.vlines(places, low[users], high[users], color=style["color"], linewidth=1.5, zorder=1)
         ax.scatter(places, mean[users], **style)
         if true is not None:
-            ax.scatter(places, true[users], **_TRUTH)
+            ax.scatter(places, true[users], **TRUTH)
         centres.append((float(places.mean()), str(cluster)))
         first = places[-1] + 1.0 + _GAP
     _label_latent(ax, centres, first - _GAP)
@@ -145,38 +159,6 @@ def overview(
     return figure
 
 
-def require_matplotlib() -> None:
-    """Raise unless matplotlib can be imported."""
-    try:
-        import matplotlib as _  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("Plots need matplotlib, which is not installed: pip install 'dualview[plots]'.") from error
-
-
-def _axes(ax: "Axes | None") -> "Axes":
-    if ax is not None:
-        return ax
-    require_matplotlib()
-    from matplotlib import pyplot
-
-    return pyplot.subplots(layout="constrained")[1]
-
-
-def _groups(model: DualViewMixture) -> list[tuple[int, Users]]:
-    """Each cluster of the partition estimate with its users."""
-    if not hasattr(model, "posterior_"):
-        raise InputError("The model is not fitted yet: call model.fit(X, behavior) first.")
-    labels = model.labels_
-    return [(int(cluster), np.flatnonzero(labels == cluster)) for cluster in np.unique(labels)]
-
-
-def _style(cluster: int, n_users: int) -> dict[str, Any]:
-    """Colour and marker of a cluster, smaller where users are many. A dark edge keeps light colours visible on white."""
-    color, marker = _COLORS[cluster % len(_COLORS)], _MARKERS[cluster % len(_MARKERS)]
-    size = float(np.clip(4200 / n_users, 6, 42))
-    return {"color": color, "marker": marker, "s": size, "edgecolors": "0.15", "linewidths": 0.6, "zorder": 2}
-
-
 def _feature_names(model: DualViewMixture, X: Any, n_features: int) -> list[str]:
     names = column_names(X)
     if names is None:
@@ -196,11 +178,24 @@ def _positions(columns: Sequence[int | str], names: list[str]) -> tuple[int, int
     return across, up
 
 
+def _draw_ellipse(ax: "Axes", points: Array, color: str) -> None:
+    """The 95 % contour of the normal distribution with the mean and covariance of points (n, 2)."""
+    from matplotlib.patches import Ellipse
+
+    variances, directions = np.linalg.eigh(np.cov(points.T))
+    height, width = 2 * _RADIUS * np.sqrt(np.maximum(variances, 0.0))
+    angle = float(np.degrees(np.arctan2(directions[1, 1], directions[0, 1])))
+    centre = (float(points[:, 0].mean()), float(points[:, 1].mean()))
+    ax.add_patch(Ellipse(centre, width, height, angle=angle, facecolor="none", edgecolor=color, linewidth=1.4, zorder=1))
+    ax.autoscale_view()
+
+
 def _interval(model: DualViewMixture, probability: float) -> Array:
     """Ends of the central interval of each user's coefficient, (2, U)."""
-    if "latent" not in model.posterior_:
+    post = posterior_of(model)
+    if "latent" not in post:
         raise InputError("This model was fitted without a behaviour, so it has no latent coefficients: fit(X, behavior) has.")
-    return model.posterior_.interval("latent", probability)
+    return post.interval("latent", probability)
 
 
 def _truth(truth: ArrayLike | None, n_users: int) -> Array | None:
@@ -213,12 +208,8 @@ def _truth(truth: ArrayLike | None, n_users: int) -> Array | None:
 
 
 def _label_latent(ax: "Axes", centres: list[tuple[float, str]], width: float) -> None:
-    """The clusters' names under their middles, except where two would run into each other."""
-    shown = centres[:1]
-    for centre in centres[1:]:
-        if centre[0] - shown[-1][0] > width / 30:
-            shown.append(centre)
-    ax.set_xticks([place for place, _ in shown], [name for _, name in shown])
+    """The clusters' names under their middles."""
+    ax.set_xticks(*apart(centres, width))
     ax.set_xlim(-1.0, width)
     ax.tick_params(axis="x", length=0)
     ax.set_xlabel("users, by cluster")
@@ -227,20 +218,21 @@ def _label_latent(ax: "Axes", centres: list[tuple[float, str]], width: float) ->
 
 def _legend_of_latent(ax: "Axes", overall: float, probability: float, has_truth: bool) -> None:
     """In the upper left corner, which is free because clusters rise to the right."""
-    handles: list[Any] = [ax.errorbar([], [], yerr=[], fmt="o", color=_MUTED)]
-    names = [f"posterior mean, {100 * probability:g} % interval"]
+    handles: list[Any] = [ax.errorbar([], [], yerr=[], fmt="o", color=MUTED)]
+    names = [f"posterior mean, {percent(probability)} interval"]
     if has_truth:
-        handles.append(ax.scatter([], [], **_TRUTH))
+        handles.append(ax.scatter([], [], **TRUTH))
         names.append("truth")
-    handles.append(ax.axhline(overall, color=_MUTED, linestyle="--", linewidth=1, zorder=0))
+    handles.append(ax.axhline(overall, color=MUTED, linestyle="--", linewidth=1, zorder=0))
     ax.legend(handles, [*names, "mean of all users"], loc="upper left", frameon=False)
 
 
 def _legend_of_clusters(ax: "Axes") -> None:
     """Beside the axes, where it hides nobody; the largest clusters when there are many."""
     handles, names = ax.get_legend_handles_labels()
-    left_out = len(names) - _LEGEND_ROWS
-    title = "cluster (users)" if left_out <= 0 else f"cluster (users)\n{_LEGEND_ROWS} largest of {len(names)}"
-    ax.legend(
-        handles[:_LEGEND_ROWS], names[:_LEGEND_ROWS], title=title, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False
-    )
+    title = "cluster (users)" if len(names) <= _LEGEND_ROWS else f"cluster (users)\n{_LEGEND_ROWS} largest of {len(names)}"
+    handles, names = handles[:_LEGEND_ROWS], names[:_LEGEND_ROWS]
+    if ax.patches:
+        handles.append(*ax.plot([], [], color=MUTED, linewidth=1.4))
+        names.append(f"{percent(_CONTOUR)} of a normal")
+    ax.legend(handles, names, title=title, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)

@@ -1,0 +1,113 @@
+"""What all pictures share: where they are drawn, what they are drawn of, and how clusters and chains look.
+
+A cluster has the same colour and marker in every picture; both differ between clusters, so that pictures survive grey printing
+and colour blindness. Chains differ in lightness, then in dashes.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.errors import InputError, MissingExtraError
+from dualview.mixture import DualViewMixture
+from dualview.posterior import Posterior
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = NDArray[np.float64]
+Users = NDArray[np.intp]
+Panels = NDArray[np.object_]
+
+# The Okabe-Ito colours with wine for yellow, which is lost on white, and for black, which is kept for the truth. The two
+# lengths have no common factor: 70 clusters before a pair comes again.
+_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#882255", "#56B4E9", "#D55E00")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">")
+_CHAIN_COLORS = ("#1B1464", "#B5305F", "#35A079", "#F0B13C")  # from dark to light
+_CHAIN_DASHES = ("-", (0, (4, 1.5)))
+MUTED = "0.4"
+BAND = "0.85"
+MAIN = "#0072B2"
+ALERT = "#D55E00"
+TRUTH: dict[str, Any] = {"marker": "_", "color": "black", "s": 36, "linewidths": 1.5, "zorder": 3}
+_MOST_NAMES = 30  # of clusters along an axis
+
+
+def require_matplotlib() -> None:
+    """Raise unless matplotlib can be imported."""
+    try:
+        import matplotlib as _  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("Plots need matplotlib, which is not installed: pip install 'dualview[plots]'.") from error
+
+
+def one_panel(ax: "Axes | None", size: tuple[float, float] | None = None) -> "Axes":
+    """The given axes, or those of a new figure of this size in inches."""
+    if ax is not None:
+        return ax
+    require_matplotlib()
+    from matplotlib import pyplot
+
+    return pyplot.subplots(figsize=size, layout="constrained")[1]
+
+
+def panels(axes: Any, n_rows: int, n_columns: int, size: tuple[float, float], **grid: Any) -> Panels:
+    """The given axes as an array (n_rows, n_columns), or those of a new figure of this size in inches."""
+    if axes is None:
+        require_matplotlib()
+        from matplotlib import pyplot
+
+        return np.asarray(pyplot.subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, **grid)[1])
+    given = np.asarray(axes, dtype=object)
+    if given.shape != (n_rows, n_columns) and not (n_rows == 1 and given.shape == (n_columns,)):
+        wanted = f"({n_columns},)" if n_rows == 1 else f"({n_rows}, {n_columns})"
+        raise InputError(f"axes must be an array of matplotlib Axes of shape {wanted}; got shape {given.shape}.")
+    return given.reshape(n_rows, n_columns)
+
+
+def posterior_of(source: Any) -> Posterior:
+    """The posterior of a fitted model; a posterior is its own."""
+    if isinstance(source, Posterior):
+        return source
+    if not isinstance(source, DualViewMixture):
+        raise InputError(f"A fitted DualViewMixture or a Posterior is wanted; got {type(source).__name__}.")
+    if not hasattr(source, "posterior_"):
+        raise InputError("The model is not fitted yet: call model.fit(X, behavior) first.")
+    return source.posterior_
+
+
+def labels_of(source: DualViewMixture | Posterior) -> NDArray[np.int64]:
+    """The partition estimate of a fitted model or of a posterior."""
+    return source.partition() if isinstance(source, Posterior) else source.labels_
+
+
+def groups_of(labels: NDArray[np.int64]) -> list[tuple[int, Users]]:
+    """Each cluster of a partition with its users."""
+    return [(int(cluster), np.flatnonzero(labels == cluster)) for cluster in np.unique(labels)]
+
+
+def cluster_style(cluster: int, n_users: int) -> dict[str, Any]:
+    """Colour and marker of a cluster, smaller where users are many. A dark edge keeps light colours visible on white."""
+    color, marker = _COLORS[cluster % len(_COLORS)], _MARKERS[cluster % len(_MARKERS)]
+    size = float(np.clip(4200 / n_users, 6, 42))
+    return {"color": color, "marker": marker, "s": size, "edgecolors": "0.15", "linewidths": 0.6, "zorder": 2}
+
+
+def chain_style(chain: int) -> dict[str, Any]:
+    """Colour and dashes of a chain's line: eight before a pair comes again."""
+    n_colors = len(_CHAIN_COLORS)
+    return {"color": _CHAIN_COLORS[chain % n_colors], "linestyle": _CHAIN_DASHES[chain // n_colors % len(_CHAIN_DASHES)]}
+
+
+def apart(centres: list[tuple[float, str]], width: float) -> tuple[list[float], list[str]]:
+    """Places and names of clusters along an axis, without those that would run into the one before."""
+    shown = centres[:1]
+    for centre in centres[1:]:
+        if centre[0] - shown[-1][0] > width / _MOST_NAMES:
+            shown.append(centre)
+    return [place for place, _ in shown], [name for _, name in shown]
+
+
+def percent(probability: float) -> str:
+    return f"{100 * probability:g} %"

@@ -1,0 +1,178 @@
+"""The partition: who is with whom, how many clusters there are and how large. z (draws, U), labels (U,)."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.errors import InputError
+from dualview.mixture import DualViewMixture
+from dualview.plots.canvas import (
+    ALERT,
+    MAIN,
+    TRUTH,
+    Array,
+    Panels,
+    Users,
+    apart,
+    groups_of,
+    labels_of,
+    one_panel,
+    panels,
+    percent,
+    posterior_of,
+)
+from dualview.posterior import Posterior
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_NUMBERS = 8  # bars that carry their probability as a number
+
+
+def similarity(model: DualViewMixture | Posterior, ax: "Axes | None" = None) -> "Axes":
+    """How often two users are together: the posterior similarity matrix, users by cluster of the partition estimate.
+
+    Lines part the clusters. Inside a cluster those who are most often with the others come first. For up to a few thousand
+    users.
+
+    Parameters
+    ----------
+    model : fitted DualViewMixture or Posterior
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Examples
+    --------
+    >>> import dualview as dv
+    >>> from dualview import plots
+    >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features)
+    >>> plots.similarity(model).images[0].get_array().shape
+    (20, 20)
+    """
+    matrix = posterior_of(model).similarity()
+    labels = labels_of(model)
+    order = _by_closeness(matrix, labels)
+    ax = one_panel(ax, (5.6, 4.6))
+    image = ax.imshow(matrix[np.ix_(order, order)].astype(np.float32), cmap="Greys", vmin=0.0, vmax=1.0)
+    ax.figure.colorbar(image, ax=ax, label="probability of being in the same cluster")
+    _part_clusters(ax, np.unique(labels, return_counts=True))
+    return ax
+
+
+def clusters(model: DualViewMixture | Posterior, axes: Any = None, probability: float = 0.9) -> Panels:
+    """How many clusters there are, and how large: two panels.
+
+    The first has the posterior probability of each number of clusters. The second has the size of the largest cluster, of
+    the second largest and so on: posterior mean and central interval, where a draw with fewer clusters counts as a size of
+    zero; ticks are the sizes in the partition estimate.
+
+    Parameters
+    ----------
+    model : fitted DualViewMixture or Posterior
+    axes : array of two matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    probability : float
+        Of the intervals of sizes.
+
+    Returns
+    -------
+    array of two matplotlib Axes
+
+    Examples
+    --------
+    >>> import dualview as dv
+    >>> from dualview import plots
+    >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features)
+    >>> number, sizes = plots.clusters(model)
+    >>> number.get_xlabel(), sizes.get_ylabel()
+    ('number of clusters', 'size (users)')
+    """
+    post = posterior_of(model)
+    if not 0 < probability < 1:
+        raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
+    sizes = _sizes_by_rank(post.flat("z"))
+    estimate = _sizes_by_rank(labels_of(model)[None, :])[0]
+    number, size = panels(axes, 1, 2, (9.5, 3.8), width_ratios=(1, 1.25))[0]
+    _draw_number(number, post.flat("n_clusters"))
+    _draw_sizes(size, sizes, estimate, probability)
+    return np.array([number, size], dtype=object)
+
+
+def _by_closeness(matrix: Array, labels: NDArray[np.int64]) -> Users:
+    """Users by cluster, and inside it by their mean similarity to its members, the largest first."""
+    closeness = np.empty(len(labels))
+    for _, users in groups_of(labels):
+        closeness[users] = matrix[np.ix_(users, users)].mean(axis=1)
+    return np.lexsort((-closeness, labels))
+
+
+def _part_clusters(ax: "Axes", clusters: tuple[NDArray[np.int64], NDArray[np.intp]]) -> None:
+    """Lines between clusters of these (names, sizes), and their names beside the middles."""
+    names, sizes = clusters
+    n_users = int(sizes.sum())
+    ends = np.cumsum(sizes) - 0.5
+    width = 1.0 if len(sizes) <= 15 else 0.5
+    for draw in (ax.hlines, ax.vlines):
+        draw(ends[:-1], -0.5, n_users - 0.5, color=ALERT, linewidth=width)
+    places, shown = apart(
+        [(float(end - size / 2), str(name)) for name, size, end in zip(names, sizes, ends, strict=True)], n_users
+    )
+    ax.set_xticks(places, shown)
+    ax.set_yticks(places, shown)
+    ax.tick_params(length=0)
+    ax.set_xlabel("users, by cluster")
+    ax.set_ylabel("users, by cluster")
+
+
+def _sizes_by_rank(z: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Sizes of the clusters of each draw from the largest down, then zeros, (draws, most clusters)."""
+    n_labels = int(z.max()) + 1
+    sizes = np.array([np.bincount(draw, minlength=n_labels) for draw in z])
+    sizes = -np.sort(-sizes, axis=1)
+    return sizes[:, : np.count_nonzero(sizes.any(axis=0))]
+
+
+def _draw_number(ax: "Axes", n_clusters: NDArray[np.integer]) -> None:
+    """Bars of the share of draws with each number of clusters."""
+    from matplotlib.ticker import MaxNLocator
+
+    numbers = np.arange(n_clusters.min(), n_clusters.max() + 1)
+    shares = np.array([np.mean(n_clusters == number) for number in numbers])
+    bars = ax.bar(numbers, shares, color=MAIN, width=0.8)
+    if len(numbers) <= _MOST_NUMBERS:
+        ax.bar_label(bars, [_share_text(share) for share in shares], padding=2)
+    middle, reach = 0.5 * (numbers[0] + numbers[-1]), max(0.5 * len(numbers), 2.0) + 0.2
+    ax.set_xlim(middle - reach, middle + reach)
+    ax.set_ylim(0.0, 1.12 * shares.max())
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    ax.set_xlabel("number of clusters")
+    ax.set_ylabel("posterior probability")
+
+
+def _share_text(share: float) -> str:
+    if share == 0:
+        return "0"
+    return "<0.01" if share < 0.01 else f"{share:.2f}"
+
+
+def _draw_sizes(ax: "Axes", sizes: NDArray[np.int64], estimate: NDArray[np.int64], probability: float) -> None:
+    """Means and intervals over draws (N, K) of sizes by rank, and the sizes of an estimate."""
+    from matplotlib.ticker import MaxNLocator
+
+    ranks = np.arange(1, sizes.shape[1] + 1)
+    tail = 0.5 * (1 - probability)
+    low, high = np.quantile(sizes, [tail, 1 - tail], axis=0)
+    marker = float(np.clip(120 / len(ranks), 3, 7))
+    ax.vlines(ranks, low, high, color=MAIN, linewidth=float(np.clip(60 / len(ranks), 1.2, 3)), alpha=0.6)
+    ax.plot(ranks, sizes.mean(axis=0), "o", color=MAIN, markersize=marker, markeredgecolor="0.15", markeredgewidth=0.6)
+    ax.scatter(np.arange(1, len(estimate) + 1), estimate, **TRUTH)
+    handles: list[Any] = [ax.errorbar([], [], yerr=[], fmt="o", color=MAIN), ax.scatter([], [], **TRUTH)]
+    ax.legend(handles, [f"posterior mean, {percent(probability)} interval", "partition estimate"], frameon=False)
+    ax.set_xlim(min(0.4, 1 - 0.02 * len(ranks)), max(2.6, 1.02 * len(ranks) + 0.6))
+    ax.set_ylim(bottom=0.0)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    ax.set_xlabel("clusters, from the largest")
+    ax.set_ylabel("size (users)")

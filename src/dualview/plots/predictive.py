@@ -1,0 +1,154 @@
+"""Predictions against what came. y (n,) holds the outcomes of the n cases of a prediction."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom
+
+from dualview.checks import numbers
+from dualview.errors import InputError
+from dualview.plots.canvas import ALERT, BAND, MAIN, MUTED, Array, one_panel, percent
+from dualview.posterior.predictive import NormalMixture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_SHOWN = 2000
+_MARKED = (0.5, 0.8, 0.95)
+
+
+def predictions(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = None, probability: float = 0.95) -> "Axes":
+    """Predictive means and central intervals beside the outcomes, from the smallest outcome to the largest.
+
+    Crosses are outcomes outside their interval. The title counts those inside, over all cases; of more than 2000 cases,
+    2000 evenly spread ones are drawn.
+
+    Parameters
+    ----------
+    prediction : what ``model.predict_outcome(new)`` gives
+    y : array (n,)
+        The outcomes that came.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    probability : float
+        Of the intervals.
+
+    Examples
+    --------
+    >>> import dualview as dv
+    >>> from dualview import plots
+    >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+    >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features, behavior)
+    >>> ax = plots.predictions(model.predict_outcome(forum.test.participation), forum.test.outcome)
+    >>> ax.get_ylabel()
+    'outcome'
+    """
+    values = _outcomes(prediction, y)
+    low, high = prediction.interval(probability).T
+    inside = (low <= values) & (values <= high)
+    order = np.argsort(values, kind="stable")
+    places = _evenly(len(values), _MOST_SHOWN)
+    cases = order[places]
+    ax = one_panel(ax, (8, 4.4))
+    _draw_cases(ax, places + 1, values[cases], prediction.mean[cases], low[cases], high[cases], inside[cases])
+    ax.set_title(f"{inside.sum():,} of {len(values):,} inside the {percent(probability)} interval", loc="left")
+    ax.set_xlabel("cases, sorted by outcome" + ("" if len(cases) == len(values) else f" ({len(cases):,} are drawn)"))
+    ax.set_ylabel("outcome")
+    _legend_of_cases(ax, probability)
+    return ax
+
+
+def calibration(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = None) -> "Axes":
+    """How often central intervals held the outcome, against how often they should.
+
+    The line follows the diagonal when predictions are calibrated, runs above it when intervals are too wide and below it when
+    they are too narrow. The band holds, at each probability, 95 % of what calibrated predictions of independent cases would
+    give.
+
+    Parameters
+    ----------
+    prediction : what ``model.predict_outcome(new)`` gives
+    y : array (n,)
+        The outcomes that came.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Examples
+    --------
+    >>> import dualview as dv
+    >>> from dualview import plots
+    >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+    >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features, behavior)
+    >>> ax = plots.calibration(model.predict_outcome(forum.test.participation), forum.test.outcome)
+    >>> ax.get_xlabel()
+    'probability of the central interval'
+    """
+    values = _outcomes(prediction, y)
+    held_from = np.sort(np.abs(2 * prediction.cdf(values) - 1))
+    levels = np.linspace(0.0, 1.0, 201)
+    low, high = binom.ppf([[0.025], [0.975]], len(values), levels) / len(values)
+    ax = one_panel(ax, (4.8, 4.8))
+    ax.fill_between(levels, low, high, color=BAND, linewidth=0, label="95 % band of calibrated predictions")
+    ax.plot([0, 1], [0, 1], color=MUTED, linestyle="--", linewidth=1)
+    ax.plot(levels, _shares(held_from, levels), color=MAIN, linewidth=1.8, label=f"{len(values):,} cases")
+    marked = np.array(_MARKED)
+    ax.plot(marked, _shares(held_from, marked), "o", color=MAIN, markeredgecolor="0.15", markersize=6)
+    _label_calibration(ax)
+    return ax
+
+
+def _outcomes(prediction: NormalMixture, y: ArrayLike) -> Array:
+    if not isinstance(prediction, NormalMixture):
+        raise InputError(f"prediction must be what model.predict_outcome(new) gives; got {type(prediction).__name__}.")
+    values = numbers(y, "y", n_dims=1)
+    if len(values) != len(prediction):
+        raise InputError(f"y must have one value per case of the prediction, {len(prediction)}; got {len(values)}.")
+    if len(values) == 0:
+        raise InputError("There is nothing to draw: the prediction has no cases.")
+    return values
+
+
+def _evenly(n: int, most: int) -> NDArray[np.intp]:
+    """Positions among n, all of them or as many as allowed."""
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.intp)
+
+
+def _draw_cases(
+    ax: "Axes", places: NDArray[np.intp], y: Array, mean: Array, low: Array, high: Array, inside: NDArray[np.bool_]
+) -> None:
+    width = float(np.clip(400 / len(y), 0.5, 3))
+    size = float(np.clip(3000 / len(y), 3, 24))
+    ax.vlines(places, low, high, color="0.78", linewidth=width, zorder=1)
+    ax.scatter(places, mean, marker="_", color=MAIN, s=2 * size, linewidths=1.2, zorder=2)
+    ax.scatter(places[inside], y[inside], marker="o", color="black", s=size, linewidths=0, zorder=3)
+    ax.scatter(
+        places[~inside], y[~inside], marker="X", color=ALERT, s=2.5 * size + 10, edgecolors="0.15", linewidths=0.6, zorder=4
+    )
+    ax.margins(x=0.02)
+
+
+def _legend_of_cases(ax: "Axes", probability: float) -> None:
+    """Below the axes, where it hides no case."""
+    means, inside, outside = ax.collections[-3:]
+    handles: list[Any] = [ax.plot([], [], color="0.78", linewidth=3)[0], means, inside, outside]
+    names = [f"{percent(probability)} predictive interval", "predictive mean", "outcome inside", "outcome outside"]
+    ax.legend(handles, names, loc="upper left", frameon=False)
+
+
+def _shares(sorted_values: Array, levels: Array) -> Array:
+    """The share of values up to each level."""
+    return np.searchsorted(sorted_values, levels, side="right") / len(sorted_values)
+
+
+def _label_calibration(ax: "Axes") -> None:
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.0, 1.0)
+    ax.set_aspect("equal")
+    ax.text(0.97, 0.05, "below: intervals too narrow", ha="right", color=MUTED)
+    ax.text(0.97, 0.11, "above: intervals too wide", ha="right", color=MUTED)
+    ax.set_xlabel("probability of the central interval")
+    ax.set_ylabel("share of outcomes inside")
+    ax.legend(loc="upper left", frameon=False)

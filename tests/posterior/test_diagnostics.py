@@ -1,0 +1,100 @@
+"""Convergence diagnostics against known autocorrelation and against ArviZ."""
+
+import arviz_stats
+import numpy as np
+import pytest
+import xarray as xr
+
+from dualview.errors import InputError
+from dualview.posterior import diagnostics
+
+
+def autoregressive(seed: int, rho: float, shape: tuple[int, int] = (4, 4000)) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    noise = rng.standard_normal(shape) * np.sqrt(1 - rho**2)
+    values = np.empty(shape)
+    values[:, 0] = rng.standard_normal(shape[0])
+    for t in range(1, shape[1]):
+        values[:, t] = rho * values[:, t - 1] + noise[:, t]
+    return values
+
+
+def test_table_of_stationary_chains() -> None:
+    rho = 0.8
+    row = diagnostics.table({"x": autoregressive(0, rho)}).loc["x"]
+    assert row["r_hat"] < 1.01
+    assert row["autocorrelation_time"] == pytest.approx((1 + rho) / (1 - rho), rel=0.2)
+    assert abs(row["geweke_z"]) < 4.5
+    assert row["sd"] == pytest.approx(1.0, rel=0.1)
+
+
+def test_table_agrees_with_arviz() -> None:
+    values = autoregressive(1, 0.5)
+    row = diagnostics.table({"x": values}).loc["x"]
+    dataset = xr.Dataset({"x": (("chain", "draw"), values)})
+    assert row["r_hat"] == pytest.approx(float(arviz_stats.rhat(dataset)["x"]))
+    assert row["ess_bulk"] == pytest.approx(float(arviz_stats.ess(dataset, method="bulk")["x"]))
+    assert row["ess_tail"] == pytest.approx(float(arviz_stats.ess(dataset, method="tail", prob=(0.05, 0.95))["x"]))
+
+
+def test_shifted_chain_is_noticed() -> None:
+    values = autoregressive(2, 0.2, (4, 500))
+    values[0] += 2.0
+    table = diagnostics.table({"good": autoregressive(3, 0.2, (4, 2000))[:, :500], "bad": values})
+    converged, text = diagnostics.verdict(table, 4)
+    assert not converged
+    assert "disagree on bad" in text
+    assert "good" not in text.split("disagree on")[1].split("(")[0]
+
+
+def test_drift_gives_a_large_geweke_score() -> None:
+    values = autoregressive(4, 0.2, (2, 1000))
+    values[:, :100] += 3.0
+    assert abs(diagnostics.geweke(values)) > 6
+
+
+def test_geweke_score_is_standard_normal_for_stationary_chains() -> None:
+    scores = np.array([diagnostics.geweke(autoregressive(seed, 0.5, (1, 2000))) for seed in range(60)])
+    assert abs(scores.mean()) < 4.5 / np.sqrt(60)
+    assert 0.7 < scores.std() < 1.4
+
+
+def test_converged_run_gets_a_plain_verdict() -> None:
+    converged, text = diagnostics.verdict(diagnostics.table({"x": autoregressive(5, 0.1)}), 4)
+    assert converged
+    assert text.startswith("Converged")
+
+
+def test_one_chain_and_few_draws_are_named() -> None:
+    _, text = diagnostics.verdict(diagnostics.table({"x": autoregressive(5, 0.1)[:1]}), 1)
+    assert "one chain cannot show" in text
+    _, text = diagnostics.verdict(diagnostics.table({"x": np.zeros((2, 3)) + np.arange(3)}), 2)
+    assert "Too few draws" in text
+
+
+def test_constant_scalar_is_no_trouble() -> None:
+    row = diagnostics.table({"k": np.full((4, 100), 5.0)}).loc["k"]
+    assert row["r_hat"] == 1.0
+    assert row["ess_bulk"] == 400
+
+
+@pytest.mark.parametrize(("n", "published"), [(15_000, 14.0)])
+def test_paper_sum_of_white_noise(n: int, published: float) -> None:
+    """White noise has τ = 1; the sum of absolute values gives about 14 at 15,000 draws."""
+    tau, noise = diagnostics.paper_autocorrelation_time(np.random.default_rng(0).standard_normal(n))
+    assert noise == pytest.approx(published, rel=0.05)
+    assert tau == pytest.approx(noise, rel=0.1)
+
+
+def test_paper_sum_of_an_autoregression() -> None:
+    rho = 0.9
+    tau, noise = diagnostics.paper_autocorrelation_time(autoregressive(6, rho, (1, 40_000))[0])
+    true = (1 + rho) / (1 - rho)
+    assert true < tau < true + 5 * noise
+
+
+def test_paper_sum_refuses_what_it_cannot_say() -> None:
+    with pytest.raises(InputError, match="at least 2000 draws"):
+        diagnostics.paper_autocorrelation_time(np.zeros(100))
+    with pytest.raises(InputError, match="constant chain"):
+        diagnostics.paper_autocorrelation_time(np.zeros(3000))
