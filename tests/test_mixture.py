@@ -6,6 +6,9 @@ import pytest
 import dualview as dv
 from dualview.errors import DataWarning
 
+# These runs are too short to converge, and say so.
+pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
+
 QUICK = {"n_warmup": 20, "n_draws": 15, "n_chains": 2}
 FORUM = dv.datasets.agreement(n_users=15, n_threads=25, seed=2)
 FEATURES, BEHAVIOR = FORUM.features, dv.SharedOutcome(FORUM.participation, FORUM.outcome)

@@ -12,6 +12,9 @@ import dualview as dv
 from dualview.errors import DataWarning, DegenerateError, InputError
 from dualview.features import tied_columns
 
+# These runs are too short to converge, and say so.
+pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
+
 QUICK = {"n_warmup": 5, "n_draws": 5, "n_chains": 1}
 N_USERS, N_THREADS = 12, 20
 _RNG = np.random.default_rng(0)
@@ -124,7 +127,7 @@ class TestUsers:
             fit(X, shared()).predict_outcome(PARTICIPATION.T)
 
     def test_a_behaviour_without_outcome(self):
-        with pytest.raises(InputError, match="A fit needs outcomes"):
+        with pytest.raises(InputError, match="Outcomes are needed here"):
             fit(X, shared(outcome=None))
 
     def test_one_thread(self):
@@ -236,6 +239,18 @@ class TestPrediction:
             with pytest.raises(InputError, match=r"must have the coefficients of the fit, \['intercept', 'hour'\]; got "):
                 model.predict_outcome(shared(outcome=None, **bad))
         assert len(model.predict_outcome(shared(outcome=None, covariates=hour, intercept=True))) == 20
+
+    def test_new_users(self):
+        model, without = fit(X, shared()), fit(None, shared())
+        assert model.predict_proba(X[:1]).shape == (1, model.n_clusters_ + 1)
+        with pytest.raises(InputError, match="Give at least one user; X has 0"):
+            model.predict(X[:0])
+        with pytest.raises(InputError, match=r"fitted without features, so it cannot place users by them"):
+            without.predict(X)
+        with pytest.raises(InputError, match=r"give behavior_new"):
+            without.predict_latent()
+        with pytest.raises(InputError, match=r"for each of the 12 users of the fit and none for a new one"):
+            without.predict_latent(None, shared())
 
     def test_without_behaviour(self):
         with pytest.raises(InputError, match=r"fitted without a behaviour, .* fit\(X, behavior\) does"):

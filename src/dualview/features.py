@@ -24,7 +24,7 @@ def checked_features(estimator: Any, X: Any, reset: bool = True) -> Array:
     if isinstance(X, Behavior):
         raise InputError("X takes the users' features; got a behaviour. Without features call fit(None, behavior).")
     if not sparse.issparse(X):  # scikit-learn has a message for that
-        _check_table(X)
+        _check_table(X, least=2 if reset else 1)
     features = np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False))
     names = feature_names(estimator)
     check_finite(features, "X", names)
@@ -32,16 +32,17 @@ def checked_features(estimator: Any, X: Any, reset: bool = True) -> Array:
     return features
 
 
-def _check_table(X: Any) -> None:
+def _check_table(X: Any, least: int) -> None:
     refuse_non_numbers(X, "X")
     shape = np.shape(X)
     if len(shape) != 2:
         raise InputError(
-            f"X must be (n_users, n_features), a row per user; got shape {shape}. A single feature is X.reshape(-1, 1), of a "
-            "Series X.to_frame()."
+            f"X must be (n_users, n_features), a row per user; got shape {shape}. Reshape your data: a single feature is "
+            "X.reshape(-1, 1), of a Series X.to_frame(); a single user is X.reshape(1, -1)."
         )
-    if shape[0] < 2:
-        raise InputError(f"A mixture needs at least two users; X has {shape[0]} sample(s), that is row(s).")
+    if shape[0] < least:
+        wanted = {1: "Give at least one user", 2: "A mixture needs at least two users"}[least]
+        raise InputError(f"{wanted}; X has {shape[0]} sample(s), that is row(s).")
 
 
 def feature_names(estimator: Any) -> list[str]:
@@ -100,10 +101,10 @@ def tied_columns(features: Array) -> NDArray[np.bool_]:
 
     As W_0's variance ε in a column goes to 0, the posterior goes as ε^{D/2 − 1 + mβ/2 − Σ(n_k − 1)/2}: the sum runs over the
     clusters whose n_k users share one value, m clusters are not like that. With U − (distinct values) < D that is always
-    integrable. With more ties it is not, yet rounded measurements run for ever all the same, because the chain would first have
-    to find a partition by values. What collapses within thousands of iterations was found by trial with 50 to 400 users and 1 to
-    4 features: columns of few values, and columns with one value, such as 0, for a large share of the users. Of 400 samples of
-    50 irises nine are beyond that share, and three of the nine collapsed; of the others none that was tried.
+    integrable. With more ties it is not, yet rounded measurements run for ever all the same, because the chain would first
+    have to find a partition by values. What collapses within thousands of iterations was found by trial with 50 to 400 users
+    and 1 to 4 features: columns of few values, and columns with one value, such as 0, for a large share of the users. Of 400
+    samples of 50 irises nine are beyond that share, and three of the nine collapsed; of the others none that was tried.
     """
     n_users, n_dims = features.shape
     share = _LARGE_SHARE_ALONE if n_dims == 1 else _LARGE_SHARE

@@ -6,6 +6,7 @@ X (U, D) features; the behaviour travels in y, as an object with a length of U.
 import contextlib
 import numbers as abstract
 import warnings
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -134,6 +135,7 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.posterior_ = Posterior.from_records(
             records, units, likelihood, self._coords(n_users, features, behavior), self.n_clusters
         )
+        self._placement = _Placement(self.posterior_)
         self.behavior_ = behavior
         self.labels_ = self.posterior_.partition("dahl")
         self.n_clusters_ = int(self.labels_.max()) + 1
@@ -141,7 +143,9 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop("latent_", None)
         else:
             self.latent_ = self.posterior_.flat("latent").mean(axis=0)
-        if not self.posterior_.converged:
+        with np.errstate(divide="ignore", invalid="ignore"):  # diagnostics divide by the spread of chains that stand still
+            converged = self.posterior_.converged
+        if not converged:
             warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=2)
         return self
 
@@ -223,15 +227,19 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("Without features, a new user is known by what it did only: give behavior_new.")
         else:
             n_users = len(behavior) if len(behavior) < post.n_users else len(behavior) - post.n_users
+        if n_users == 0:
+            raise InputError(
+                f"behavior_new has a column for each of the {post.n_users} users of the fit and none for a new one: add theirs."
+            )
         evidence = None if behavior is None else self._fitted_behavior().evidence(behavior, *self._known, n_users)
         return NewUsers(self._candidates, x, n_users, evidence)
 
     @property
     def _candidates(self) -> Candidates:
         """Made when first asked for, and kept with the posterior it belongs to."""
-        if getattr(self, "_kept_candidates", (None,))[0] is not self.posterior_:
-            self._kept_candidates = (self.posterior_, Candidates(self.posterior_))
-        return self._kept_candidates[1]
+        if self._placement.posterior is not self.posterior_:
+            self._placement = _Placement(self.posterior_)
+        return self._placement.candidates
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -317,6 +325,17 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(behavior, SharedOutcome):
             coords["coefficient"] = behavior.coefficient_names
         return coords
+
+
+class _Placement:
+    """Keeps the candidates of a posterior beside the estimator, whose attributes a prediction may not change."""
+
+    def __init__(self, posterior: Posterior) -> None:
+        self.posterior = posterior
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        return Candidates(self.posterior)
 
 
 def _behavior(y: Any) -> Behavior | None:

@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 from sklearn.linear_model import Ridge
 
 import naive
@@ -397,13 +397,50 @@ class TestParts:
         new = SharedOutcome(form(rng.random((7, 5))), covariates=rng.normal(size=(7, 2)), intercept=True)
         latent = rng.normal(size=(20, 5))
         params = {"coefficients": rng.normal(size=(20, 3)), "noise_precision": rng.gamma(2.0, size=20)}
-        n, locations, sd = behavior.prediction(new, latent, params)
+        n, known, sds, loads = behavior.forecast(new, latent, params, 0)
         dense = new.participation.toarray() if sparse.issparse(new.participation) else new.participation
         expected = latent @ dense.T + params["coefficients"] @ np.column_stack([np.ones(7), new.covariates]).T
         assert n == 7
-        np.testing.assert_allclose(locations(slice(0, 7)), expected)
-        np.testing.assert_allclose(locations(slice(2, 4)), expected[:, 2:4])
-        np.testing.assert_allclose(sd, params["noise_precision"] ** -0.5)
+        assert loads.shape == (7, 0)
+        np.testing.assert_allclose(known(slice(0, 7)), expected)
+        np.testing.assert_allclose(known(slice(2, 4)), expected[:, 2:4])
+        np.testing.assert_allclose(sds, params["noise_precision"] ** -0.5)
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_prediction_with_new_users(self, form):
+        """Known users count through their draws, new ones through what each weighs in each thread."""
+        behavior, rng = threads(intercept=True, form=form)
+        participation = rng.random((7, 8)) * (rng.random((7, 8)) < 0.6)
+        latent, params = rng.normal(size=(20, 5)), {"coefficients": rng.normal(size=(20, 1)), "noise_precision": np.ones(20)}
+        n, known, _, loads = behavior.forecast(form(participation), latent, params, 3)
+        np.testing.assert_allclose(known(slice(0, n)), latent @ participation[:, :5].T + params["coefficients"])
+        np.testing.assert_array_equal(loads.toarray(), participation[:, 5:])
+        n, known, _, loads = behavior.forecast(form(participation[:, 5:]), latent, params, 3)
+        np.testing.assert_allclose(known(slice(0, n)), np.tile(params["coefficients"], 7))
+        np.testing.assert_array_equal(loads.toarray(), participation[:, 5:])
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_evidence_of_new_users(self, form):
+        """ln p(outcomes of user j's threads | f_j), as a quadratic in f_j."""
+        behavior, rng = threads(form=form)
+        participation = np.zeros((6, 7))
+        participation[:, :5] = rng.random((6, 5))
+        participation[[0, 1, 2, 4], [5, 5, 6, 6]] = rng.uniform(0.5, 2.0, 4)
+        outcome, latent, precisions = rng.normal(size=6), rng.normal(size=(4, 5)), rng.gamma(2.0, size=4)
+        new = SharedOutcome(form(participation), outcome)
+        constant, linear, precision = behavior.evidence(new, latent, {"noise_precision": precisions}, 2)
+        for user, rows in ((0, [0, 1]), (1, [2, 4])):
+            for value in (-1.5, 0.0, 2.0):
+                mean = participation[rows, :5] @ latent.T + value * participation[rows, 5 + user][:, None]
+                expected = norm.logpdf(outcome[rows][:, None], mean, precisions**-0.5).sum(axis=0)
+                quadratic = constant[:, user] + linear[:, user] * value - 0.5 * precision[:, user] * value**2
+                np.testing.assert_allclose(quadratic, expected)
+
+    def test_evidence_of_threads_with_two_new_users_is_refused(self):
+        behavior, rng = threads()
+        new = SharedOutcome(np.ones((2, 7)), rng.normal(size=2))
+        with pytest.raises(InputError, match="Each thread may have one new user; rows 0, 1 of behavior_new have more"):
+            behavior.evidence(new, np.zeros((3, 5)), {"noise_precision": np.ones(3)}, 2)
 
 
 class TestRefusals:
@@ -468,7 +505,7 @@ class TestRefusals:
     def test_too_few_threads_or_no_outcome(self):
         with pytest.raises(InputError, match="A fit needs at least two threads; got 1"):
             SharedOutcome(np.ones((1, 3)), [1.0]).prepare(None)
-        with pytest.raises(InputError, match=r"A fit needs outcomes: pass SharedOutcome\(participation, outcome\)"):
+        with pytest.raises(InputError, match=r"Outcomes are needed here: pass SharedOutcome\(participation, outcome\)"):
             SharedOutcome(np.eye(3)).prepare(None)
 
     @pytest.mark.parametrize("participation", [np.zeros((12, 5)), np.ones((12, 5)), np.arange(12.0)[:, None] * np.ones(5)])
@@ -483,8 +520,14 @@ class TestRefusals:
 
     def test_new_threads(self):
         behavior, _ = threads(intercept=True)
-        for shape, message in (((4, 7), r"\(n_threads, 5\); got \(4, 7\)\.$"), ((5, 7), r"got \(5, 7\)\. It looks transposed")):
+        for shape, message in (((4, 3), r"\(n_threads, 5\); got \(4, 3\)\.$"), ((5, 7), r"got \(5, 7\)\. It looks transposed")):
             with pytest.raises(InputError, match=message):
-                behavior.prediction(np.ones(shape), np.empty((0, 5)), {})
+                behavior.forecast(np.ones(shape), np.empty((0, 5)), {}, 0)
         with pytest.raises(InputError, match=r"must have the coefficients of the fit, \['intercept'\]; got none"):
-            behavior.prediction(np.ones((4, 5)), np.empty((0, 5)), {})
+            behavior.forecast(SharedOutcome(np.ones((4, 5))), np.empty((0, 5)), {}, 0)
+        with pytest.raises(InputError, match=r"must have the coefficients of the fit, \['intercept'\]; got none"):
+            behavior.forecast(SharedOutcome(np.ones((4, 2))), np.empty((0, 5)), {}, 2)
+        with pytest.raises(InputError, match=r"Columns 5 to 7 are users unknown to the fit: give their features as X_new"):
+            behavior.forecast(np.ones((4, 8)), np.empty((0, 5)), {}, 0)
+        with pytest.raises(InputError, match=r"5 users of the fit and then for each of the 2 new users, 7 in all; got 8"):
+            behavior.forecast(np.ones((4, 8)), np.empty((0, 5)), {}, 2)

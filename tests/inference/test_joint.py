@@ -163,8 +163,8 @@ def base_mean_forgets_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gaussian, "draw_base", rebind(gaussian.draw_base, base_mean_law=law))
 
 
-def base_covariance_without_dof(monkeypatch: pytest.MonkeyPatch) -> None:
-    law = mutate(gaussian.base_covariance_law, "+= base_dof * outer_square", "+= outer_square")
+def base_covariance_halves_precisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = mutate(gaussian.base_covariance_law, "+= base_dof * outer_square", "+= 0.5 * base_dof * outer_square")
     monkeypatch.setattr(gaussian, "draw_base", rebind(gaussian.draw_base, base_covariance_law=law))
 
 
@@ -189,7 +189,7 @@ MUTANTS = {
     "noise-counts-one-less": (noise_counts_one_less, "single"),
     "noise-variance-for-precision": (noise_variance_for_precision, "single"),
     "base-mean-forgets-prior": (base_mean_forgets_prior, "GMM"),
-    "base-covariance-without-dof": (base_covariance_without_dof, "GMM"),
+    "base-covariance-halves-precisions": (base_covariance_halves_precisions, "GMM"),
     "component-precision-miscounts": (component_precision_miscounts, "GMM"),
     "component-mean-ignores-base": (component_mean_ignores_base, "GMM"),
 }

@@ -181,7 +181,7 @@ class SharedOutcome:
     @property
     def _observed(self) -> Array:
         if self.outcome is None:
-            raise InputError("A fit needs outcomes: pass SharedOutcome(participation, outcome).")
+            raise InputError("Outcomes are needed here: pass SharedOutcome(participation, outcome).")
         return self.outcome
 
     def _outcome_variance(self) -> float:
@@ -272,17 +272,18 @@ class SharedOutcome:
         """New threads, checked to be of the users of the fit and n_new others, with the same covariates."""
         threads = new if isinstance(new, SharedOutcome) else SharedOutcome(new, intercept=self.intercept)
         n_known, width = len(self), len(threads)
-        if n_new and width == n_new != n_known + n_new:
-            silent = sparse.csr_array((threads.n_observations, n_known))
-            wide = sparse.hstack([silent, sparse.csr_array(threads.participation)], format="csr")
-            return replace_participation(threads, wide)
-        if width != n_known + n_new:
+        alone = n_new > 0 and width == n_new
+        if not alone and width != n_known + n_new:
             raise InputError(_width_message(threads, n_known, n_new))
         if threads.coefficient_names != self.coefficient_names:
             raise InputError(
                 f"New threads must have the coefficients of the fit, {self.coefficient_names or 'none'}; got "
                 f"{threads.coefficient_names or 'none'}. Pass SharedOutcome(participation, covariates=..., intercept=...)."
             )
+        if alone:
+            silent = sparse.csr_array((threads.n_observations, n_known))
+            wide = sparse.hstack([silent, sparse.csr_array(threads.participation)], format="csr")
+            return replace_participation(threads, wide)
         return threads
 
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, "ThreadRegression"]:

@@ -1,7 +1,7 @@
 """What all pictures share: where they are drawn, what they are drawn of, and how clusters and chains look.
 
 A cluster has the same colour and marker in every picture; both differ between clusters, so that pictures survive grey printing
-and colour blindness. Chains differ in lightness, then in dashes.
+and colour blindness. Chains differ in lightness and in marker.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -24,14 +24,14 @@ Panels = NDArray[np.object_]
 # lengths have no common factor: 70 clusters before a pair comes again.
 _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#882255", "#56B4E9", "#D55E00")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">")
-_CHAIN_COLORS = ("#1B1464", "#B5305F", "#35A079", "#F0B13C")  # from dark to light
-_CHAIN_DASHES = ("-", (0, (4, 1.5)))
+_CHAIN_COLORS = ("#1B1464", "#A3265F", "#3FA7A0", "#F2B84B")  # from dark to light
+_CHAIN_MARKS = 6  # along a chain's line
 MUTED = "0.4"
 BAND = "0.85"
 MAIN = "#0072B2"
 ALERT = "#D55E00"
 TRUTH: dict[str, Any] = {"marker": "_", "color": "black", "s": 36, "linewidths": 1.5, "zorder": 3}
-_MOST_NAMES = 30  # of clusters along an axis
+_MOST_NAMES = 20  # of clusters along an axis
 
 
 def require_matplotlib() -> None:
@@ -94,10 +94,17 @@ def cluster_style(cluster: int, n_users: int) -> dict[str, Any]:
     return {"color": color, "marker": marker, "s": size, "edgecolors": "0.15", "linewidths": 0.6, "zorder": 2}
 
 
-def chain_style(chain: int) -> dict[str, Any]:
-    """Colour and dashes of a chain's line: eight before a pair comes again."""
-    n_colors = len(_CHAIN_COLORS)
-    return {"color": _CHAIN_COLORS[chain % n_colors], "linestyle": _CHAIN_DASHES[chain // n_colors % len(_CHAIN_DASHES)]}
+def chain_style(chain: int, n_points: int) -> dict[str, Any]:
+    """Colour and marker of a chain's line of so many points; a few of them are marked, at other places in each chain."""
+    step = max(1, n_points // _CHAIN_MARKS)
+    return {
+        "color": _CHAIN_COLORS[chain % len(_CHAIN_COLORS)],
+        "marker": _MARKERS[chain % len(_MARKERS)],
+        "markevery": (int((chain * 0.382 % 1) * step), step),
+        "markersize": 4.5,
+        "markeredgecolor": "0.15",
+        "markeredgewidth": 0.6,
+    }
 
 
 def apart(centres: list[tuple[float, str]], width: float) -> tuple[list[float], list[str]]:

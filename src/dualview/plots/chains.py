@@ -80,7 +80,7 @@ def _chosen(post: Posterior, names: str | Sequence[str] | None) -> dict[str, Arr
 
 def _draw_trace(ax: "Axes", values: Array) -> None:
     for chain, draws in enumerate(values):
-        ax.plot(draws, linewidth=0.9, **chain_style(chain))
+        ax.plot(draws, linewidth=0.9, **chain_style(chain, len(draws)))
     ax.margins(x=0.01)
 
 
@@ -90,7 +90,7 @@ def _draw_autocorrelations(ax: "Axes", values: Array) -> None:
     ax.axhspan(-reach, reach, color=BAND, linewidth=0, zorder=0)
     ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=1)
     for chain, correlations in enumerate(_autocorrelations(values, min(_MOST_LAGS, n_draws // 2))):
-        ax.plot(correlations, linewidth=1.3, **chain_style(chain))
+        ax.plot(correlations, linewidth=1.3, **chain_style(chain, len(correlations)))
     ax.set_ylim(top=1.05)
     ax.margins(x=0.01)
 
@@ -108,6 +108,6 @@ def _autocorrelations(values: Array, n_lags: int) -> Array:
 def _legend_of_chains(trace: "Axes", correlation: "Axes", n_chains: int) -> None:
     """Above the first row, where it hides nothing."""
     names = [f"chain {chain}" if chain == 0 else str(chain) for chain in range(n_chains)]
-    above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "frameon": False}
-    trace.legend(trace.lines[:n_chains], names, ncols=min(n_chains, 8), **above)
-    correlation.legend(correlation.patches[:1], ["95 % of independent draws"], **above)
+    above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2, "frameon": False}
+    trace.legend(trace.lines[-n_chains:], names, ncols=8, columnspacing=1.2, handlelength=1.5, handletextpad=0.5, **above)
+    correlation.legend(correlation.patches[-1:], ["95 % of independent draws"], **above)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_NUMBERS = 8  # bars that carry their probability as a number
+_MOST_TICKS = 12
 
 
 def similarity(model: DualViewMixture | Posterior, ax: "Axes | None" = None) -> "Axes":
@@ -114,7 +115,7 @@ def _part_clusters(ax: "Axes", clusters: tuple[NDArray[np.int64], NDArray[np.int
     names, sizes = clusters
     n_users = int(sizes.sum())
     ends = np.cumsum(sizes) - 0.5
-    width = 1.0 if len(sizes) <= 15 else 0.5
+    width = 1.0 if len(sizes) <= 15 else 0.4
     for draw in (ax.hlines, ax.vlines):
         draw(ends[:-1], -0.5, n_users - 0.5, color=ALERT, linewidth=width)
     places, shown = apart(
@@ -137,8 +138,6 @@ def _sizes_by_rank(z: NDArray[np.integer]) -> NDArray[np.int64]:
 
 def _draw_number(ax: "Axes", n_clusters: NDArray[np.integer]) -> None:
     """Bars of the share of draws with each number of clusters."""
-    from matplotlib.ticker import MaxNLocator
-
     numbers = np.arange(n_clusters.min(), n_clusters.max() + 1)
     shares = np.array([np.mean(n_clusters == number) for number in numbers])
     bars = ax.bar(numbers, shares, color=MAIN, width=0.8)
@@ -147,7 +146,7 @@ def _draw_number(ax: "Axes", n_clusters: NDArray[np.integer]) -> None:
     middle, reach = 0.5 * (numbers[0] + numbers[-1]), max(0.5 * len(numbers), 2.0) + 0.2
     ax.set_xlim(middle - reach, middle + reach)
     ax.set_ylim(0.0, 1.12 * shares.max())
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    _count(ax, numbers)
     ax.set_xlabel("number of clusters")
     ax.set_ylabel("posterior probability")
 
@@ -160,19 +159,29 @@ def _share_text(share: float) -> str:
 
 def _draw_sizes(ax: "Axes", sizes: NDArray[np.int64], estimate: NDArray[np.int64], probability: float) -> None:
     """Means and intervals over draws (N, K) of sizes by rank, and the sizes of an estimate."""
-    from matplotlib.ticker import MaxNLocator
-
     ranks = np.arange(1, sizes.shape[1] + 1)
     tail = 0.5 * (1 - probability)
     low, high = np.quantile(sizes, [tail, 1 - tail], axis=0)
-    marker = float(np.clip(120 / len(ranks), 3, 7))
-    ax.vlines(ranks, low, high, color=MAIN, linewidth=float(np.clip(60 / len(ranks), 1.2, 3)), alpha=0.6)
-    ax.plot(ranks, sizes.mean(axis=0), "o", color=MAIN, markersize=marker, markeredgecolor="0.15", markeredgewidth=0.6)
-    ax.scatter(np.arange(1, len(estimate) + 1), estimate, **TRUTH)
-    handles: list[Any] = [ax.errorbar([], [], yerr=[], fmt="o", color=MAIN), ax.scatter([], [], **TRUTH)]
-    ax.legend(handles, [f"posterior mean, {percent(probability)} interval", "partition estimate"], frameon=False)
+    marker = float(np.clip(150 / len(ranks), 3, 6.5))
+    ticks = TRUTH | {"s": (2.2 * marker) ** 2}
+    ax.vlines(ranks, low, high, color=MAIN, linewidth=float(np.clip(60 / len(ranks), 1.5, 3)), zorder=1)
+    ax.scatter(np.arange(1, len(estimate) + 1), estimate, label="partition estimate", **ticks | {"zorder": 2})
+    ax.plot(ranks, sizes.mean(axis=0), "o", color="white", markersize=marker, markeredgecolor=MAIN, label="posterior mean")
+    ax.plot([], [], color=MAIN, linewidth=3, label=f"{percent(probability)} interval")
+    ax.legend(loc="upper right", ncols=2, frameon=False, columnspacing=1.2)
     ax.set_xlim(min(0.4, 1 - 0.02 * len(ranks)), max(2.6, 1.02 * len(ranks) + 0.6))
-    ax.set_ylim(bottom=0.0)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    top = max(float(high.max()), float(estimate.max()))
+    ax.set_ylim(-0.02 * top, 1.25 * top)  # with room for the legend
+    _count(ax, ranks)
     ax.set_xlabel("clusters, from the largest")
     ax.set_ylabel("size (users)")
+
+
+def _count(ax: "Axes", numbers: NDArray[np.integer]) -> None:
+    """Ticks at whole numbers only: at all of them when they are few."""
+    from matplotlib.ticker import MaxNLocator
+
+    if len(numbers) <= _MOST_TICKS:
+        ax.set_xticks(numbers)
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))

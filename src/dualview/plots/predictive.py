@@ -1,6 +1,6 @@
 """Predictions against what came. y (n,) holds the outcomes of the n cases of a prediction."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 2000
 _MARKED = (0.5, 0.8, 0.95)
+_INTERVAL = "0.78"
 
 
 def predictions(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = None, probability: float = 0.95) -> "Axes":
@@ -88,15 +89,16 @@ def calibration(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = Non
     """
     values = _outcomes(prediction, y)
     held_from = np.sort(np.abs(2 * prediction.cdf(values) - 1))
-    levels = np.linspace(0.0, 1.0, 201)
+    levels = np.linspace(0.0, 1.0, 401)
     low, high = binom.ppf([[0.025], [0.975]], len(values), levels) / len(values)
     ax = one_panel(ax, (4.8, 4.8))
-    ax.fill_between(levels, low, high, color=BAND, linewidth=0, label="95 % band of calibrated predictions")
+    ax.fill_between(levels, low, high, color=BAND, linewidth=0, label="calibrated: 95 % band")
     ax.plot([0, 1], [0, 1], color=MUTED, linestyle="--", linewidth=1)
-    ax.plot(levels, _shares(held_from, levels), color=MAIN, linewidth=1.8, label=f"{len(values):,} cases")
+    shares = _shares(held_from, levels)
+    ax.plot(levels, shares, color=MAIN, linewidth=1.8, label=f"predictions, n = {len(values):,}")
     marked = np.array(_MARKED)
-    ax.plot(marked, _shares(held_from, marked), "o", color=MAIN, markeredgecolor="0.15", markersize=6)
-    _label_calibration(ax)
+    ax.plot(marked, _shares(held_from, marked), "o", color=MAIN, markeredgecolor="0.15", markersize=6, clip_on=False)
+    _label_calibration(ax, above=bool(shares.mean() > levels.mean()))
     return ax
 
 
@@ -119,23 +121,37 @@ def _evenly(n: int, most: int) -> NDArray[np.intp]:
 def _draw_cases(
     ax: "Axes", places: NDArray[np.intp], y: Array, mean: Array, low: Array, high: Array, inside: NDArray[np.bool_]
 ) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     width = float(np.clip(400 / len(y), 0.5, 3))
     size = float(np.clip(3000 / len(y), 3, 24))
-    ax.vlines(places, low, high, color="0.78", linewidth=width, zorder=1)
+    colors = np.where(inside, _INTERVAL, ALERT)
+    ax.vlines(places, low, high, colors=colors.tolist(), linewidth=width, zorder=1)
     ax.scatter(places, mean, marker="_", color=MAIN, s=2 * size, linewidths=1.2, zorder=2)
     ax.scatter(places[inside], y[inside], marker="o", color="black", s=size, linewidths=0, zorder=3)
     ax.scatter(
         places[~inside], y[~inside], marker="X", color=ALERT, s=2.5 * size + 10, edgecolors="0.15", linewidths=0.6, zorder=4
     )
-    ax.margins(x=0.02)
+    margin = max(0.6, 0.02 * places[-1])
+    ax.set_xlim(1 - margin, places[-1] + margin)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
 
 
 def _legend_of_cases(ax: "Axes", probability: float) -> None:
-    """Below the axes, where it hides no case."""
-    means, inside, outside = ax.collections[-3:]
-    handles: list[Any] = [ax.plot([], [], color="0.78", linewidth=3)[0], means, inside, outside]
-    names = [f"{percent(probability)} predictive interval", "predictive mean", "outcome inside", "outcome outside"]
-    ax.legend(handles, names, loc="upper left", frameon=False)
+    """Above all cases."""
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=_INTERVAL, linewidth=3, label=f"{percent(probability)} predictive interval"),
+        Line2D([], [], color=MAIN, marker="_", linestyle="none", label="predictive mean"),
+        Line2D([], [], color="black", marker="o", markersize=5, linestyle="none", label="outcome inside"),
+        Line2D(
+            [], [], color=ALERT, marker="X", markersize=8, linestyle="none", markeredgecolor="0.15", label="outcome outside"
+        ),
+    ]
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high + 0.2 * (high - low))
+    ax.legend(handles=handles, loc="upper left", ncols=2, frameon=False)
 
 
 def _shares(sorted_values: Array, levels: Array) -> Array:
@@ -143,12 +159,22 @@ def _shares(sorted_values: Array, levels: Array) -> Array:
     return np.searchsorted(sorted_values, levels, side="right") / len(sorted_values)
 
 
-def _label_calibration(ax: "Axes") -> None:
+def _label_calibration(ax: "Axes", above: bool) -> None:
+    """With the legend on the side of the diagonal where the line is not."""
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, 1.0)
     ax.set_aspect("equal")
-    ax.text(0.97, 0.05, "below: intervals too narrow", ha="right", color=MUTED)
-    ax.text(0.97, 0.11, "above: intervals too wide", ha="right", color=MUTED)
     ax.set_xlabel("probability of the central interval")
     ax.set_ylabel("share of outcomes inside")
-    ax.legend(loc="upper left", frameon=False)
+    handles, names = ax.get_legend_handles_labels()
+    note = "above the diagonal: intervals too wide,\nbelow it: too narrow"
+    ax.legend(
+        handles[::-1],
+        names[::-1],
+        title=note,
+        loc="lower right" if above else "upper left",
+        frameon=False,
+        alignment="left",
+        fontsize="small",
+        title_fontsize="small",
+    )

@@ -74,12 +74,13 @@ def features(
     names = _feature_names(model, X, values.shape[1])
     across, up = _positions(columns, names)
     ax = one_panel(ax)
-    for cluster, users in groups_of(model.labels_):
+    groups = groups_of(model.labels_)
+    for cluster, users in groups:
         style = cluster_style(cluster, n_users)
         points = values[users][:, [across, up]]
         ax.scatter(*points.T, label=f"{cluster}  ({len(users)})", **style)
         if ellipses and len(users) >= _FEWEST:
-            _draw_ellipse(ax, points, style["color"])
+            _draw_ellipse(ax, points, color=style["color"], linewidth=float(np.clip(14 / len(groups), 0.7, 1.4)))
     ax.set_xlabel(names[across])
     ax.set_ylabel(names[up])
     _legend_of_clusters(ax)
@@ -178,7 +179,7 @@ def _positions(columns: Sequence[int | str], names: list[str]) -> tuple[int, int
     return across, up
 
 
-def _draw_ellipse(ax: "Axes", points: Array, color: str) -> None:
+def _draw_ellipse(ax: "Axes", points: Array, **line: Any) -> None:
     """The 95 % contour of the normal distribution with the mean and covariance of points (n, 2)."""
     from matplotlib.patches import Ellipse
 
@@ -186,7 +187,7 @@ def _draw_ellipse(ax: "Axes", points: Array, color: str) -> None:
     height, width = 2 * _RADIUS * np.sqrt(np.maximum(variances, 0.0))
     angle = float(np.degrees(np.arctan2(directions[1, 1], directions[0, 1])))
     centre = (float(points[:, 0].mean()), float(points[:, 1].mean()))
-    ax.add_patch(Ellipse(centre, width, height, angle=angle, facecolor="none", edgecolor=color, linewidth=1.4, zorder=1))
+    ax.add_patch(Ellipse(centre, width, height, angle=angle, fill=False, zorder=1, **line))
     ax.autoscale_view()
 
 
@@ -234,5 +235,5 @@ def _legend_of_clusters(ax: "Axes") -> None:
     handles, names = handles[:_LEGEND_ROWS], names[:_LEGEND_ROWS]
     if ax.patches:
         handles.append(*ax.plot([], [], color=MUTED, linewidth=1.4))
-        names.append(f"{percent(_CONTOUR)} of a normal")
+        names.append(f"{percent(_CONTOUR)} contour")
     ax.legend(handles, names, title=title, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)

@@ -46,21 +46,37 @@ def _row(values: Array) -> dict[str, float]:
             "geweke_z": 0.0,
             "autocorrelation_time": 1.0,
         }
-    ess = float(_array_stats().ess(values, chain_axis=0, draw_axis=1, method="mean"))
+    bulk = _ess(values, "bulk")
     return row | {
-        "r_hat": float(_array_stats().rhat(values, chain_axis=0, draw_axis=1)) if len(values) > 1 else _split_r_hat(values),
-        "ess_bulk": float(_array_stats().ess(values, chain_axis=0, draw_axis=1, method="bulk")),
-        "ess_tail": float(_array_stats().ess(values, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95))),
+        "r_hat": _r_hat(values),
+        "ess_bulk": bulk,
+        "ess_tail": _finite(_ess(values, "tail"), bulk),
         "geweke_z": geweke(values),
-        "autocorrelation_time": values.size / ess,
+        "autocorrelation_time": values.size / _ess(values, "mean"),
     }
 
 
-def _split_r_hat(values: Array) -> float:
-    """One chain: its halves against each other."""
-    half = values.shape[1] // 2
-    halves = np.concatenate([values[:, :half], values[:, half : 2 * half]])
-    return float(_array_stats().rhat(halves, chain_axis=0, draw_axis=1))
+def _finite(value: float, otherwise: float) -> float:
+    return value if np.isfinite(value) else otherwise
+
+
+def _ess(values: Array, method: str) -> float:
+    """ArviZ's effective sample size; NaN where the method sees a constant, as the tail of a yes-or-no quantity is."""
+    options = {"prob": (0.05, 0.95)} if method == "tail" else {}
+    with np.errstate(all="ignore"):
+        return float(_array_stats().ess(values, chain_axis=0, draw_axis=1, method=method, **options))
+
+
+def _r_hat(values: Array) -> float:
+    """Rank-normalised R̂; of a yes-or-no quantity without the half that looks at its spread. One chain: its halves."""
+    if len(values) == 1:
+        half = values.shape[1] // 2
+        values = np.concatenate([values[:, :half], values[:, half : 2 * half]])
+    with np.errstate(all="ignore"):
+        r_hat = float(_array_stats().rhat(values, chain_axis=0, draw_axis=1))
+        if not np.isfinite(r_hat):
+            r_hat = float(_array_stats().rhat(values, chain_axis=0, draw_axis=1, method="z_scale"))
+    return _finite(r_hat, float("inf"))
 
 
 def geweke(values: Array, first: float = 0.1, last: float = 0.5) -> float:
@@ -79,7 +95,7 @@ def _squared_error(stretch: Array) -> float:
     variance = float(stretch.var(ddof=1))
     if variance == 0:
         return 0.0
-    return variance / float(_array_stats().ess(stretch[None, :], chain_axis=0, draw_axis=1, method="mean"))
+    return variance / _ess(stretch[None, :], "mean")
 
 
 def paper_autocorrelation_time(values: NDArray[np.floating], max_lag: int = 1000) -> tuple[float, float]:

@@ -1,69 +1,21 @@
-"""Pictures: every user is drawn once, where the draws say, and marked by cluster."""
+"""Users: each is drawn once, where the draws say, and marked by cluster."""
 
 import io
 import subprocess
 import sys
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
+from matplotlib.patches import Ellipse
 
 import dualview as dv
 from dualview import plots
 from dualview.errors import InputError
+from dualview.plots import canvas, users
+from plots.artists import clouds, colliding_texts, legend_texts, segments
 
-mpl.use("Agg")
-
-SETTINGS = {"n_warmup": 30, "n_draws": 40, "n_chains": 2}
-
-
-@pytest.fixture(scope="module")
-def forum():
-    return dv.datasets.agreement(n_users=24, n_threads=40, n_clusters=3, seed=4)
-
-
-@pytest.fixture(scope="module")
-def behavior(forum):
-    return dv.SharedOutcome(forum.participation, forum.outcome)
-
-
-@pytest.fixture(scope="module")
-def model(forum, behavior):
-    return dv.DualViewMixture(n_clusters=3, **SETTINGS).fit(forum.features, behavior)
-
-
-@pytest.fixture(scope="module")
-def features_only(forum):
-    return dv.DualViewMixture(n_clusters=3, **SETTINGS).fit(forum.features)
-
-
-@pytest.fixture
-def axes():
-    from matplotlib import pyplot
-
-    figure, ax = pyplot.subplots()
-    yield ax
-    pyplot.close(figure)
-
-
-@pytest.fixture(autouse=True)
-def _no_figures_left():
-    yield
-    from matplotlib import pyplot
-
-    pyplot.close("all")
-
-
-def clouds(ax):
-    """The collections of markers that hold anybody."""
-    from matplotlib.collections import PathCollection
-
-    return [c for c in ax.collections if isinstance(c, PathCollection) and len(c.get_offsets())]
-
-
-def legend_texts(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
+pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
 
 
 def test_features_draws_each_user_in_its_cluster(model, forum, axes):
@@ -76,7 +28,8 @@ def test_features_draws_each_user_in_its_cluster(model, forum, axes):
 
 def test_features_legend_has_cluster_sizes(model, forum, axes):
     plots.features(model, forum.features, axes)
-    assert legend_texts(axes) == [f"{k}  ({n})" for k, n in enumerate(np.bincount(model.labels_))]
+    sizes = [f"{k}  ({n})" for k, n in enumerate(np.bincount(model.labels_))]
+    assert legend_texts(axes) == [*sizes, "95 % contour"]
     assert axes.get_legend().get_title().get_text() == "cluster (users)"
 
 
@@ -87,12 +40,12 @@ def test_clusters_differ_in_colour_and_in_marker(model, forum, axes):
 
 
 def test_seventy_clusters_have_styles_of_their_own():
-    styles = [plots._style(k, 100) for k in range(70)]
+    styles = [canvas.cluster_style(k, 100) for k in range(70)]
     assert len({(s["color"], s["marker"]) for s in styles}) == 70
 
 
 def test_markers_shrink_when_users_are_many():
-    sizes = [plots._style(0, n)["s"] for n in (10, 100, 300, 10**6)]
+    sizes = [canvas.cluster_style(0, n)["s"] for n in (10, 100, 300, 10**6)]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] > 0
 
@@ -110,35 +63,86 @@ def test_feature_names_come_from_the_frame(model, forum, axes, library):
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("weight", "height")
 
 
-def test_feature_names_come_from_the_fit_when_x_has_none(forum, axes):
+def test_feature_names_come_from_the_fit_when_x_has_none(fit, forum, axes):
     frame = pytest.importorskip("pandas").DataFrame(forum.features, columns=["height", "weight"])
-    fitted = dv.DualViewMixture(n_clusters=3, **SETTINGS).fit(frame)
-    plots.features(fitted, forum.features, axes)
+    plots.features(fit(frame, n_clusters=3), forum.features, axes)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("height", "weight")
 
 
-def test_features_of_a_model_without_features(forum, behavior, axes):
-    fitted = dv.DualViewMixture(n_clusters=1, **SETTINGS).fit(None, behavior)
-    plots.features(fitted, forum.features, axes)
+def test_features_of_a_model_without_features(fit, forum, behavior, axes):
+    plots.features(fit(None, behavior, n_clusters=1), forum.features, axes)
     np.testing.assert_array_equal(clouds(axes)[0].get_offsets(), forum.features)
 
 
+def relabelled(model, labels):
+    """The model with another partition estimate."""
+    other = dv.DualViewMixture()
+    other.posterior_, other.latent_, other.labels_ = model.posterior_, model.latent_, np.asarray(labels)
+    return other
+
+
+def ellipses(ax):
+    return [patch for patch in ax.patches if isinstance(patch, Ellipse)]
+
+
+def test_ellipses_are_the_normal_contours_of_the_clusters(model, forum, axes):
+    plots.features(model, forum.features, axes)
+    drawn = ellipses(axes)
+    assert len(drawn) == model.n_clusters_
+    for cluster, ellipse in enumerate(drawn):
+        members = forum.features[model.labels_ == cluster]
+        outline = ellipse.get_patch_transform().transform(ellipse.get_path().vertices)
+        centred = outline - members.mean(axis=0)
+        distances = np.einsum("ij,ij->i", centred @ np.linalg.inv(np.cov(members.T)), centred)
+        np.testing.assert_allclose(np.exp(-0.5 * distances.min()), 0.05, rtol=1e-2)
+        np.testing.assert_allclose(distances[0], -2 * np.log(0.05), rtol=1e-9)
+        assert ellipse.get_edgecolor() == to_rgba(canvas.cluster_style(cluster, 24)["color"])
+
+
+def test_ellipses_of_small_clusters_are_left_out(model, forum, axes):
+    plots.features(relabelled(model, [0] * 19 + [1] * 3 + [2] * 2), forum.features, axes)
+    assert len(ellipses(axes)) == 2
+
+
+def test_ellipses_lie_inside_the_picture(model, forum, axes):
+    plots.features(model, forum.features, axes)
+    for ellipse in ellipses(axes):
+        outline = ellipse.get_patch_transform().transform(ellipse.get_path().vertices[::3])
+        for values, limits in zip(outline.T, (axes.get_xlim(), axes.get_ylim()), strict=True):
+            assert limits[0] <= values.min() <= values.max() <= limits[1]
+
+
+def test_ellipses_on_request_only(model, forum, axes):
+    plots.features(model, forum.features, axes, ellipses=False)
+    assert ellipses(axes) == []
+    assert "95 % contour" not in legend_texts(axes)
+
+
+def test_users_on_a_line_have_a_flat_ellipse(model, forum, axes):
+    x = np.column_stack([forum.features[:, 0], 2 * forum.features[:, 0]])
+    plots.features(model, x, axes)
+    assert all(e.height <= 1e-6 * e.width for e in ellipses(axes))
+
+
 def test_many_clusters_keep_the_legend_short(model, forum, axes):
-    many = dv.DualViewMixture()
-    many.posterior_, many.labels_ = model.posterior_, np.arange(24)
-    plots.features(many, forum.features, axes)
+    plots.features(relabelled(model, np.arange(24)), forum.features, axes)
     assert len(clouds(axes)) == 24
     assert len(legend_texts(axes)) == 12
     assert axes.get_legend().get_title().get_text().endswith("12 largest of 24")
 
 
+@pytest.mark.parametrize("labels", [[0] * 24, [0] * 12 + [1] * 12, np.arange(24)])
+def test_texts_do_not_collide(model, forum, labels):
+    shown = relabelled(model, labels)
+    assert colliding_texts(plots.features(shown, forum.features).figure) == []
+    assert colliding_texts(plots.latent(shown, truth=forum.latent).figure) == []
+    assert colliding_texts(plots.overview(shown, forum.features)) == []
+
+
 def test_latent_means_and_intervals_are_the_posteriors(model, axes):
     assert plots.latent(model, axes, probability=0.8) is axes
-    from matplotlib.collections import LineCollection
-
     means = np.concatenate([c.get_offsets()[:, 1] for c in clouds(axes)])
-    lines = [c.get_segments() for c in axes.collections if isinstance(c, LineCollection)]
-    ends = np.array([segment[:, 1] for segments in lines for segment in segments])
+    ends = np.array([segment[:, 1] for segment in segments(axes)])
     order = [int(np.flatnonzero(model.latent_ == m)[0]) for m in means]
     assert sorted(order) == list(range(24))
     expected = np.quantile(model.posterior_["latent"], [0.1, 0.9], axis=(0, 1)).T
@@ -162,7 +166,7 @@ def test_latent_has_the_colours_of_features(model, axes):
     plots.latent(model, axes)
     for cloud in clouds(axes):
         user = np.flatnonzero(model.latent_ == cloud.get_offsets()[0, 1])[0]
-        assert tuple(cloud.get_facecolor()[0]) == to_rgba(plots._style(model.labels_[user], 24)["color"])
+        assert tuple(cloud.get_facecolor()[0]) == to_rgba(canvas.cluster_style(model.labels_[user], 24)["color"])
 
 
 def test_latent_labels_line_and_legend(model, axes):
@@ -187,7 +191,7 @@ def test_latent_draws_the_truth(model, forum, axes):
 
 
 def test_names_of_neighbouring_small_clusters_do_not_collide(axes):
-    plots._label_latent(axes, [(0.0, "10"), (2.5, "11"), (100.0, "12")], 200.0)
+    users._label_latent(axes, [(0.0, "10"), (2.5, "11"), (100.0, "12")], 200.0)
     assert [t.get_text() for t in axes.get_xticklabels()] == ["10", "12"]
 
 
