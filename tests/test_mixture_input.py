@@ -15,7 +15,7 @@ from dualview.features import tied_columns
 # These runs are too short to converge, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
 
-QUICK = {"n_warmup": 5, "n_draws": 5, "n_chains": 1}
+QUICK = {"n_warmup": 5, "n_draws": 3, "n_chains": 1}
 N_USERS, N_THREADS = 12, 20
 _RNG = np.random.default_rng(0)
 X = _RNG.normal(size=(N_USERS, 2))
@@ -214,9 +214,9 @@ class TestParameters:
             fit(progress="yes")
         seen = []
         fit(progress=lambda *now: seen.append(now), n_chains=2)
-        assert sorted(now[:2] for now in seen) == [(c, i) for c in range(2) for i in range(1, 11)]
+        assert sorted(now[:2] for now in seen) == [(c, i) for c in range(2) for i in range(1, 9)]
         fit(progress=True)
-        assert "10/10 iterations" in capsys.readouterr().err
+        assert "8/8 iterations" in capsys.readouterr().err
 
 
 class TestPrediction:

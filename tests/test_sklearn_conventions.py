@@ -19,7 +19,7 @@ from dualview.errors import DataWarning, InputError
 # These runs are too short to converge, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
 
-QUICK = {"n_warmup": 5, "n_draws": 5, "n_chains": 1}
+QUICK = {"n_warmup": 5, "n_draws": 3, "n_chains": 1}
 FORUM = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
 
 

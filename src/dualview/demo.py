@@ -6,7 +6,6 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +22,7 @@ from dualview.behaviors import SharedOutcome
 from dualview.datasets import Forum, agreement
 from dualview.errors import InputError
 from dualview.mixture import DualViewMixture
+from dualview.writing import make_folder, write_whole
 
 _NOISE_VARIANCE = 5.0
 _N_CHAINS = 2
@@ -47,7 +47,9 @@ def run(out: Path, seed: int, users: int, threads: int, draws: int, quiet: bool)
         "report.md": _report(findings, command).encode(),
         "users.csv": _users_table(forum, dual).encode(),
     }
-    _write(out, files)
+    make_folder(out)
+    for name, content in files.items():
+        write_whole(out / name, content)
     print(_summary(findings))
     print(f"Wrote {', '.join(str(out / name) for name in files)} in {time.monotonic() - began:.0f} s.")
 
@@ -61,20 +63,6 @@ def _check_folder(out: Path) -> None:
         raise InputError(f"--out must be a folder; {place.name} is a file. Give another name.")
     if not os.access(place, os.W_OK | os.X_OK):
         raise InputError(f"--out {out} cannot be written: no permission in {place}. Give another folder.")
-
-
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """All files or none of them: each is complete under another name before any gets its own."""
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = {name: folder / f".{name}.{os.getpid()}.part" for name in files}
-    try:
-        for name, content in files.items():
-            partial[name].write_bytes(content)
-        for name, path in partial.items():
-            os.replace(path, folder / name)
-    finally:
-        for path in partial.values():
-            path.unlink(missing_ok=True)
 
 
 class _Lines:

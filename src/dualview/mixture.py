@@ -5,34 +5,34 @@ X (U, D) features; the behaviour travels in y, as an object with a length of U.
 
 import contextlib
 import numbers as abstract
+import os
 import warnings
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior, SharedOutcome
-from dualview.checks import whole_number
+from dualview.checks import positive_number, whole_number
+from dualview.digests import digest
 from dualview.errors import ConvergenceWarning, DataWarning, InputError
 from dualview.features import checked_features, feature_names, feature_units, warn_of_ties
-from dualview.inference.chains import Progress, Schedule, run_chains
+from dualview.inference.chains import Chain, Progress, Schedule, run_chains
 from dualview.inference.progress import Bar
+from dualview.inference.run_folder import RunFolder, versions
 from dualview.inference.storage import Record
 from dualview.model import Model
 from dualview.partitions import partition_prior
 from dualview.posterior import Posterior
-from dualview.posterior.new_users import Candidates, NewUsers, outcomes
-from dualview.posterior.predictive import NormalMixture
-from dualview.starts import Labels, Start, by_kmeans, check_init
+from dualview.predictions import Placement, Predictions
+from dualview.starts import GivenStart, KMeansStart, Labels, Start, check_init
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 
 
-class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Clusters of users from what they are and from what they do.
 
     A mixture over users with a Gaussian component over the features and one over the latent behaviour, sampled by Gibbs.
@@ -50,8 +50,13 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Where chains start: k-means with n_clusters (10 when inferred), everybody together, or given labels.
     feature_prior, behavior_prior : GaussianPrior, optional
         The constants (m, Σ) of a view in the data's units; from the data by default.
+    checkpoint : path, optional
+        A folder to save draws and states in. Fitting again with the same data, settings and folder goes on where the files
+        stop, to the same draws bit for bit; n_draws may grow.
+    checkpoint_interval : float
+        Seconds between two savings.
     n_jobs : int, optional
-        Chains at a time, as joblib takes it.
+        Chains at a time, as joblib takes it: threads, or what ``joblib.parallel_config`` says (processes, Dask).
     random_state : int, Generator, RandomState or None
         Same int, same draws.
     progress : bool or callable
@@ -90,6 +95,8 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         init: Any = "kmeans",
         feature_prior: GaussianPrior | None = None,
         behavior_prior: GaussianPrior | None = None,
+        checkpoint: Any = None,
+        checkpoint_interval: float = 1.0,
         n_jobs: int | None = None,
         random_state: Any = 0,
         progress: bool | Progress = False,
@@ -103,6 +110,8 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.init = init
         self.feature_prior = feature_prior
         self.behavior_prior = behavior_prior
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
@@ -131,11 +140,13 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             units["behavior"], likelihood = behavior.prepare(self.behavior_prior)
         model = Model(partition_prior(self.n_clusters), working, likelihood, n_users)
         start = self._start(labels, n_users, working, behavior, units)
-        records = self._run(model, start)
+        with contextlib.ExitStack() as stack:
+            folder, seed = self._folder(stack, features, behavior, labels)
+            records = self._run(stack, model, start, folder, seed)
         self.posterior_ = Posterior.from_records(
             records, units, likelihood, self._coords(n_users, features, behavior), self.n_clusters
         )
-        self._placement = _Placement(self.posterior_)
+        self._placement = Placement(self.posterior_)
         self.behavior_ = behavior
         self.labels_ = self.posterior_.partition("dahl")
         self.n_clusters_ = int(self.labels_.max()) + 1
@@ -143,103 +154,13 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop("latent_", None)
         else:
             self.latent_ = self.posterior_.flat("latent").mean(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):  # diagnostics divide by the spread of chains that stand still
-            converged = self.posterior_.converged
-        if not converged:
+        if not self.posterior_.converged:
             warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=2)
         return self
 
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""
         return self.fit(X, y).labels_
-
-    def predict(self, X: Any) -> Labels:
-        """The most probable cluster of each new user, by its features; −1: a cluster of its own."""
-        probabilities = self.predict_proba(X)
-        chosen = np.argmax(probabilities, axis=1)
-        return np.where(chosen < self.n_clusters_, chosen, -1)
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probability that each new user belongs to each cluster of ``labels_``, by its features, (J, n_clusters_).
-
-        When the number of clusters is inferred there is one more column: a cluster that nobody of the fit is in.
-        """
-        check_is_fitted(self, "posterior_")
-        if "features" not in self.posterior_.units:
-            raise InputError("This model was fitted without features, so it cannot place users by them: fit(X, behavior) can.")
-        return self._new_users(X, None).probabilities()
-
-    def predict_latent(self, X_new: Any = None, behavior_new: Any = None) -> NormalMixture:
-        """Predictive distribution of the latent behaviour of users new to the fit.
-
-        Parameters
-        ----------
-        X_new : array or DataFrame (J, D)
-            Their features. None when the fit had no features.
-        behavior_new : SharedOutcome, optional
-            What they did so far. Columns of participation: the users of the fit, then the new ones (or the new ones alone).
-            A thread may have one new user.
-        """
-        check_is_fitted(self, "posterior_")
-        self._fitted_behavior()
-        return self._new_users(X_new, behavior_new).latent()
-
-    def predict_outcome(self, new: Any, X_new: Any = None) -> NormalMixture:
-        """Predictive distribution of new outcomes.
-
-        Parameters
-        ----------
-        new : SharedOutcome without outcome, or participation (T, U)
-            Who takes part in each new thread. With X_new, (T, U + J): columns of the users of the fit, then of the new users.
-        X_new : array or DataFrame (J, D), optional
-            Features of J users unknown to the fit, whose behaviour is then predicted from them.
-        """
-        check_is_fitted(self, "posterior_")
-        behavior = self._fitted_behavior()
-        if X_new is None:
-            forecast = behavior.forecast(new, *self._known, 0)
-            return NormalMixture.over_draws(forecast.n, forecast.known, forecast.sds)
-        users = self._new_users(X_new, None)
-        return outcomes(behavior.forecast(new, *self._known, len(users)), users)
-
-    def _fitted_behavior(self) -> Behavior:
-        if self.behavior_ is None:
-            raise InputError("This model was fitted without a behaviour, so it predicts no outcomes: fit(X, behavior) does.")
-        return self.behavior_
-
-    @property
-    def _known(self) -> tuple[Array, dict[str, Array]]:
-        """Draws of the latent behaviour of the fit's users, and of what predictions need besides."""
-        post = self.posterior_
-        return post.flat("latent"), {name: post.flat(name) for name in self._fitted_behavior().param_names}
-
-    def _new_users(self, X: Any, behavior: Any) -> NewUsers:
-        post = self.posterior_
-        x = None
-        if "features" in post.units:
-            if X is None:
-                raise InputError("This model was fitted with features: give those of the new users too.")
-            x = np.ascontiguousarray(post.units["features"].to_working(checked_features(self, X, reset=False)))
-            n_users = len(x)
-        elif X is not None:
-            raise InputError("This model was fitted without features: X_new must be None.")
-        elif behavior is None:
-            raise InputError("Without features, a new user is known by what it did only: give behavior_new.")
-        else:
-            n_users = len(behavior) if len(behavior) < post.n_users else len(behavior) - post.n_users
-        if n_users == 0:
-            raise InputError(
-                f"behavior_new has a column for each of the {post.n_users} users of the fit and none for a new one: add theirs."
-            )
-        evidence = None if behavior is None else self._fitted_behavior().evidence(behavior, *self._known, n_users)
-        return NewUsers(self._candidates, x, n_users, evidence)
-
-    @property
-    def _candidates(self) -> Candidates:
-        """Made when first asked for, and kept with the posterior it belongs to."""
-        if self._placement.posterior is not self.posterior_:
-            self._placement = _Placement(self.posterior_)
-        return self._placement.candidates
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -257,6 +178,9 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 raise InputError(f"{name} must be a GaussianPrior(mean, covariance) or None; got {type(value).__name__}.")
         if self.n_jobs is not None and (not isinstance(self.n_jobs, abstract.Integral) or self.n_jobs == 0):
             raise InputError(f"n_jobs must be None or a whole number other than 0 (-1: all cores); got {self.n_jobs!r}.")
+        positive_number(self.checkpoint_interval, "checkpoint_interval")
+        if not (self.checkpoint is None or isinstance(self.checkpoint, str | os.PathLike)):
+            raise InputError(f"checkpoint must be a folder's path or None; got {self.checkpoint!r}.")
         if not (self.progress is None or isinstance(self.progress, bool) or callable(self.progress)):
             raise InputError(
                 f"progress must be True, False or a function of (chain, iteration, clusters); got {self.progress!r}."
@@ -302,21 +226,57 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if labels is None and self.init == "one":
             labels = np.zeros(n_users, dtype=np.int64)
         if labels is not None:
-            return lambda _: labels.copy()
+            return GivenStart(labels)
         if working is None:
             assert behavior is not None
             working = units["behavior"].to_working(behavior.ridge_estimate().reshape(n_users, -1))
-        return by_kmeans(working, self.n_clusters)
+        return KMeansStart(working, self.n_clusters)
 
-    def _run(self, model: Model, start: Start) -> list[Record]:
+    def _folder(
+        self, stack: contextlib.ExitStack, features: Array | None, behavior: Behavior | None, labels: Labels | None
+    ) -> tuple[RunFolder | None, np.random.SeedSequence]:
+        """The locked folder of the run, where one is wanted, and the seed: in a folder, that of its first sitting."""
+        seed = _seed(self.random_state)
+        if self.checkpoint is None:
+            return None, seed
+        folder = RunFolder(self.checkpoint)
+        stack.enter_context(folder.lock())
+        made_with = self._made_with(features, behavior, labels)
+        manifest = folder.claim(made_with, {"entropy": str(seed.entropy), "versions": versions()})
+        return folder, np.random.SeedSequence(int(manifest["entropy"]))
+
+    def _made_with(self, features: Array | None, behavior: Behavior | None, labels: Labels | None) -> dict[str, Any]:
+        """Everything that decides which numbers are drawn, in a form that can be compared and shown."""
+        names = ("n_clusters", "n_warmup", "n_draws", "thin", "n_chains", "n_auxiliary")
+        made_with: dict[str, Any] = {name: None if (value := getattr(self, name)) is None else int(value) for name in names}
+        made_with |= {"init": self.init if labels is None else digest(labels)}
+        made_with |= {name: _prior_text(getattr(self, name)) for name in ("feature_prior", "behavior_prior")}
+        if isinstance(self.random_state, abstract.Integral):
+            made_with["random_state"] = int(self.random_state)
+        made_with["features"] = None if features is None else digest(features)
+        if behavior is not None:
+            made_with |= behavior.fingerprint()
+        return made_with
+
+    def _run(
+        self,
+        stack: contextlib.ExitStack,
+        model: Model,
+        start: Start,
+        folder: RunFolder | None,
+        seed: np.random.SeedSequence,
+    ) -> list[Record]:
         schedule = Schedule(self.n_warmup, self.n_draws, self.thin, self.n_auxiliary)
-        with contextlib.ExitStack() as stack:
-            progress: Progress | None = None
-            if self.progress is True:
-                progress = stack.enter_context(Bar(self.n_chains, schedule.n_iterations))
-            elif self.progress:
-                progress = self.progress
-            return run_chains(model, start, schedule, _seed(self.random_state), self.n_chains, self.n_jobs, progress)
+        progress: Progress | None = None
+        if self.progress is True:
+            progress = stack.enter_context(Bar(self.n_chains, schedule.n_iterations))
+        elif self.progress:
+            progress = self.progress
+        chains = [
+            Chain(index, child, model, start, schedule, folder, float(self.checkpoint_interval))
+            for index, child in enumerate(seed.spawn(self.n_chains))
+        ]
+        return run_chains(chains, self.n_jobs, progress)
 
     def _coords(self, n_users: int, features: Array | None, behavior: Behavior | None) -> dict[str, Any]:
         coords: dict[str, Any] = {"user": np.arange(n_users)}
@@ -325,17 +285,6 @@ class DualViewMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(behavior, SharedOutcome):
             coords["coefficient"] = behavior.coefficient_names
         return coords
-
-
-class _Placement:
-    """Keeps the candidates of a posterior beside the estimator, whose attributes a prediction may not change."""
-
-    def __init__(self, posterior: Posterior) -> None:
-        self.posterior = posterior
-
-    @cached_property
-    def candidates(self) -> Candidates:
-        return Candidates(self.posterior)
 
 
 def _behavior(y: Any) -> Behavior | None:
@@ -360,6 +309,10 @@ def _user_mismatch(n_rows: int, behavior: Any) -> str:
             "participation.T is right; else give X a row per user, not per thread."
         )
     return f"{message} Give both the same users, in the same order."
+
+
+def _prior_text(prior: GaussianPrior | None) -> str | None:
+    return None if prior is None else digest(prior.mean, prior.covariance)
 
 
 def _seed(random_state: Any) -> np.random.SeedSequence:

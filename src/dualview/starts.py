@@ -1,6 +1,7 @@
 """Where chains start: the first partition of the users."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,14 +46,26 @@ def check_init(init: Any, n_users: int, n_clusters: int | None) -> Labels | None
     return labels
 
 
-def by_kmeans(vectors: Array, n_clusters: int | None) -> Start:
+@dataclass(frozen=True)
+class GivenStart:
+    """The same partition for every chain."""
+
+    labels: Labels
+
+    def __call__(self, rng: np.random.Generator) -> Labels:  # noqa: ARG002
+        return self.labels.copy()
+
+
+@dataclass(frozen=True)
+class KMeansStart:
     """K-means on the users' vectors in working units, at most as many clusters as there are distinct vectors."""
-    scaled = vectors / max(float(np.abs(vectors).max()), np.finfo(float).tiny)
-    n_distinct = len(np.unique(np.round(scaled, 12), axis=0))
-    n_start = min(n_clusters or _INFERRED, n_distinct)
 
-    def start(rng: np.random.Generator) -> Labels:
+    vectors: Array
+    n_clusters: int | None
+
+    def __call__(self, rng: np.random.Generator) -> Labels:
+        scaled = self.vectors / max(float(np.abs(self.vectors).max()), np.finfo(float).tiny)
+        n_distinct = len(np.unique(np.round(scaled, 12), axis=0))
+        n_start = min(self.n_clusters or _INFERRED, n_distinct)
         kmeans = KMeans(n_start, n_init=1, random_state=int(rng.integers(2**31)))
-        return np.unique(kmeans.fit_predict(vectors), return_inverse=True)[1].astype(np.int64)
-
-    return start
+        return np.unique(kmeans.fit_predict(self.vectors), return_inverse=True)[1].astype(np.int64)

@@ -190,6 +190,15 @@ def test_latent_draws_the_truth(model, forum, axes):
     assert drawn == set(zip(model.latent_, forum.latent, strict=True))
 
 
+@pytest.mark.parametrize("labels", [[0] * 24, np.arange(24)])
+def test_latent_legend_hides_nobody(model, forum, labels):
+    ax = plots.latent(relabelled(model, labels), truth=forum.latent)
+    ax.figure.draw_without_rendering()
+    box = ax.get_legend().get_window_extent()
+    points = np.concatenate([*segments(ax), *(c.get_offsets() for c in clouds(ax))])
+    assert not any(box.contains(*point) for point in ax.transData.transform(points))
+
+
 def test_names_of_neighbouring_small_clusters_do_not_collide(axes):
     users._label_latent(axes, [(0.0, "10"), (2.5, "11"), (100.0, "12")], 200.0)
     assert [t.get_text() for t in axes.get_xticklabels()] == ["10", "12"]

@@ -77,7 +77,7 @@ def test_nothing_is_left_when_writing_fails(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
-    with pytest.raises(FileError, match=r"could not be written: No space left on device\. Nothing was changed"):
+    with pytest.raises(FileError, match=r"could not be written: No space left on device\. What was saved before is as it was"):
         posterior.save(path)
     assert path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.nc"]

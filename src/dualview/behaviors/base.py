@@ -75,6 +75,9 @@ class Behavior(Protocol):
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
         """The units of the latent vectors, from the data where no prior is given, and the likelihood in working units."""
 
+    def fingerprint(self) -> dict[str, Any]:
+        """Digests of the observations and the options, by name: whether two behaviours are the same."""
+
     def ridge_estimate(self) -> Array:
         """A quick estimate of each user's latent vector, (U,) or (U, q), for starting partitions."""
 

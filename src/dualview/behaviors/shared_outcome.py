@@ -27,6 +27,7 @@ from dualview.checks import (
     varies,
     whole_number,
 )
+from dualview.digests import digest
 from dualview.distributions import G
 from dualview.errors import InputError
 from dualview.units import GaussianPrior, Whitening
@@ -173,6 +174,19 @@ class SharedOutcome:
         np.random.default_rng(seed).shuffle(fold)
         for held_out in range(n_splits):
             yield self.take(fold != held_out), self.take(fold == held_out)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Digests of the threads and the options, by name."""
+        prior = self.coefficient_prior
+        return {
+            "participation": digest(self.participation),
+            "outcome": None if self.outcome is None else digest(self.outcome),
+            "covariates": None if self.covariates is None else digest(self.covariates),
+            "intercept": self.intercept,
+            "noise_variance": self.noise_variance,
+            "coefficient_prior": None if prior is None else digest(prior.mean, prior.covariance),
+            "ridge": self.ridge,
+        }
 
     def ridge_estimate(self) -> Array:
         """f̂ of (M11), (U,); intercept and covariates enter unpenalised."""

@@ -1,20 +1,29 @@
-"""Many chains: seeds, starting partitions, warm-up, thinning, progress."""
+"""Many chains: seeds, warm-up, thinning, progress, interruption, files."""
 
-from collections.abc import Callable
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dualview.errors import DegenerateError
 from dualview.inference import gibbs
+from dualview.inference.checkpoint import ChainFiles
+from dualview.inference.run_folder import RunFolder
+from dualview.inference.snapshot import Snapshot
 from dualview.inference.storage import Record, Store
 from dualview.model import Model
 
 Progress = Callable[[int, int, int], None]  # chain, iterations done, clusters now
+Starts = Callable[[np.random.Generator], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -30,54 +39,110 @@ class Schedule:
     def n_iterations(self) -> int:
         return self.n_warmup + self.n_draws * self.thin
 
-
-def run_chain(
-    rng: np.random.Generator,
-    model: Model,
-    z: NDArray[np.int64],
-    schedule: Schedule,
-    progress: Callable[[int, int], None] | None = None,
-) -> Record:
-    """One chain from the assignments z."""
-    store = Store(model)
-    try:
-        state = gibbs.start(rng, model, z)
-        for iteration in range(1, schedule.n_iterations + 1):
-            state, info = gibbs.step(rng, model, state, schedule.n_auxiliary)
-            kept = iteration - schedule.n_warmup
-            if kept > 0 and kept % schedule.thin == 0:
-                store.append(state)
-            if progress is not None:
-                progress(iteration, info.n_clusters)
-    except (ValueError, np.linalg.LinAlgError) as error:
-        raise DegenerateError(
-            f"Sampling ran out of the range of numbers ({error}). Look for extreme values in the features or outcomes, and for "
-            "columns that take only a few distinct values."
-        ) from error
-    return store.record()
+    def keeps(self, iteration: int) -> bool:
+        """Whether the state after this iteration (from 1) is a draw."""
+        return iteration > self.n_warmup and (iteration - self.n_warmup) % self.thin == 0
 
 
-def run_chains(
-    model: Model,
-    starts: Callable[[np.random.Generator], NDArray[np.int64]],
-    schedule: Schedule,
-    seed: np.random.SeedSequence,
-    n_chains: int,
-    n_jobs: int | None = None,
-    progress: Progress | None = None,
-) -> list[Record]:
-    """Chains with a stream each, so that chain 1 of 2 equals chain 1 of 5 whatever runs beside it."""
+@dataclass(frozen=True)
+class Chain:
+    """One chain: where its numbers come from, how it starts, how long it runs and where its draws go."""
 
-    def run(chain: int, child: np.random.SeedSequence) -> Record:
-        rng = np.random.default_rng(child)
+    index: int
+    seed: np.random.SeedSequence
+    model: Model
+    starts: Starts
+    schedule: Schedule
+    folder: RunFolder | None = None
+    interval: float = 1.0
 
-        def report(iteration: int, n_clusters: int) -> None:
-            if progress is not None:
-                progress(chain, iteration, n_clusters)
-
+    def run(self, progress: Progress | None = None, stop: threading.Event | None = None) -> Record:
+        """All draws of the chain, or those made until somebody asked to stop."""
+        rng = np.random.default_rng(self.seed)
+        files = None if self.folder is None else self.folder.chain(self.index)
         # Without this the BLAS threads of two chains fight for the same cores.
         with threadpool_limits(1):
-            return run_chain(rng, model, starts(rng), schedule, report)
+            try:
+                return self._advance(rng, files, progress, stop)
+            except (ValueError, np.linalg.LinAlgError) as error:
+                raise DegenerateError(
+                    f"Sampling ran out of the range of numbers ({error}). Look for extreme values in the features or outcomes, "
+                    "and for columns that take only a few distinct values."
+                ) from error
 
-    tasks: Any = (delayed(run)(chain, child) for chain, child in enumerate(seed.spawn(n_chains)))
-    return list(Parallel(n_jobs=n_jobs, prefer="threads")(tasks))
+    def _advance(
+        self,
+        rng: np.random.Generator,
+        files: ChainFiles | None,
+        progress: Progress | None,
+        stop: threading.Event | None,
+    ) -> Record:
+        iteration, state = self._begin(rng, files)
+        store = Store(self.model)
+        saved = time.monotonic()
+        while iteration < self.schedule.n_iterations and not (stop is not None and stop.is_set()):
+            state, info = gibbs.step(rng, self.model, state, self.schedule.n_auxiliary)
+            iteration += 1
+            if self.schedule.keeps(iteration):
+                store.append(state)
+            if progress is not None:
+                progress(self.index, iteration, info.n_clusters)
+            if files is not None and time.monotonic() - saved >= self.interval:
+                files.append(store.drain(), Snapshot.of(iteration, state, rng))
+                saved = time.monotonic()
+        if files is None:
+            return store.drain()
+        if iteration > files.iteration:
+            files.append(store.drain(), Snapshot.of(iteration, state, rng))
+        return Record.joined(files.records())
+
+    def _begin(self, rng: np.random.Generator, files: ChainFiles | None) -> tuple[int, Any]:
+        """From the last snapshot on disk where there is one."""
+        snapshot = None if files is None else files.snapshot()
+        if files is not None:
+            files.discard_rest()
+        if snapshot is None:
+            return 0, gibbs.start(rng, self.model, self.starts(rng))
+        snapshot.restore(rng)
+        return snapshot.iteration, snapshot.state
+
+
+def run_chains(chains: list[Chain], n_jobs: int | None = None, progress: Progress | None = None) -> list[Record]:
+    """Run chains with a stream each, so that chain 1 of 2 equals chain 1 of 5 whatever runs beside it.
+
+    Threads by default, since kernels release the interpreter; another joblib backend, Dask's among them, when the context says
+    so. Ctrl-C ends all chains after the iteration they are at; they are cut to the same length.
+    """
+    shared = getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False)
+    with _interruptible() as stop:
+        # Other processes cannot see this one's progress bar or its request to stop.
+        options = (progress, stop) if shared else (None, None)
+        tasks: Any = (delayed(chain.run)(*options) for chain in chains)
+        records = list(Parallel(n_jobs=n_jobs, prefer="threads")(tasks))
+        if stop.is_set():
+            records = [record for record in records if record.n_draws]
+            if not records:
+                raise KeyboardInterrupt("stopped during warm-up: there are no draws yet")
+    n_draws = min(record.n_draws for record in records)
+    return [record.first(n_draws) for record in records]
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """The first Ctrl-C sets the event, the second interrupts at once. In other threads than the main one nothing changes."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def request(signum: int, frame: Any) -> None:
+        if stop.is_set() and callable(before):
+            before(signum, frame)
+        stop.set()
+
+    signal.signal(signal.SIGINT, request)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)

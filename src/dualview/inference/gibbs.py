@@ -19,6 +19,9 @@ from dualview.views.gaussian import Components, GaussianState
 Array = NDArray[np.float64]
 
 _BLOCK_CELLS = 4_000_000  # users × components of one table
+# A base variance below this, in working units, is a view whose clusters have shrunk onto single points; rounding of the means
+# stops the shrinking near 1e-32, and a feature with an outlier of 1e12 times its spread has about 1e-24.
+_COLLAPSED = 1e-28
 
 
 class Info(NamedTuple):
@@ -55,7 +58,7 @@ def redraw_views(rng: np.random.Generator, model: Model, state: State) -> State:
     for name, view in model.views.items():
         views[name] = view.redraw(rng, state.views[name], vectors[name], state.z)
         base_covariance = views[name].base_covariance
-        if not (np.isfinite(base_covariance).all() and (np.diagonal(base_covariance) > 1e-200).all()):
+        if not (np.isfinite(base_covariance).all() and (np.diagonal(base_covariance) > _COLLAPSED).all()):
             raise DegenerateError(_collapse_message(name))
     return replace(state, views=views)
 

@@ -1,5 +1,6 @@
 """What a chain leaves behind: a row per kept draw, and a table of components with a row per cluster of each draw."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,24 @@ class Record:
 
     @property
     def n_draws(self) -> int:
-        return len(self.fixed["n_clusters"])
+        return len(self.fixed["n_clusters"]) if self.fixed else 0
+
+    @classmethod
+    def joined(cls, records: Iterable["Record"]) -> "Record":
+        """Records of one chain after each other; empty ones are passed over."""
+        parts = [record for record in records if record.n_draws]
+        if len(parts) <= 1:
+            return parts[0] if parts else cls({}, {})
+        fixed = {name: np.concatenate([part.fixed[name] for part in parts]) for name in parts[0].fixed}
+        return cls(fixed, {name: np.concatenate([part.ragged[name] for part in parts]) for name in parts[0].ragged})
+
+    def first(self, n_draws: int) -> "Record":
+        """The first draws only."""
+        if n_draws >= self.n_draws:
+            return self
+        rows = int(self.fixed["n_components"][:n_draws].sum())
+        fixed = {name: values[:n_draws] for name, values in self.fixed.items()}
+        return Record(fixed, {name: values[:rows] for name, values in self.ragged.items()})
 
 
 @dataclass
@@ -56,9 +74,12 @@ class Store:
             for name, value in new.items():
                 table.setdefault(name, []).append(value)
 
-    def record(self) -> Record:
-        """Everything kept so far."""
-        return Record(
+    def drain(self) -> Record:
+        """Everything kept since the last time."""
+        record = Record(
             {name: np.array(values) for name, values in self._fixed.items()},
             {name: np.concatenate(values) for name, values in self._ragged.items()},
         )
+        self._fixed.clear()
+        self._ragged.clear()
+        return record

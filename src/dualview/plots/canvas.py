@@ -31,6 +31,7 @@ BAND = "0.85"
 MAIN = "#0072B2"
 ALERT = "#D55E00"
 TRUTH: dict[str, Any] = {"marker": "_", "color": "black", "s": 36, "linewidths": 1.5, "zorder": 3}
+_SIDE = 0.1  # inches beside panels, for labels that move when their ticks change during layout
 _MOST_NAMES = 20  # of clusters along an axis
 
 
@@ -57,8 +58,10 @@ def panels(axes: Any, n_rows: int, n_columns: int, size: tuple[float, float], **
     if axes is None:
         require_matplotlib()
         from matplotlib import pyplot
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-        return np.asarray(pyplot.subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, **grid)[1])
+        figure = pyplot.figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=_SIDE))
+        return np.asarray(figure.subplots(n_rows, n_columns, squeeze=False, **grid))
     given = np.asarray(axes, dtype=object)
     if given.shape != (n_rows, n_columns) and not (n_rows == 1 and given.shape == (n_columns,)):
         wanted = f"({n_columns},)" if n_rows == 1 else f"({n_rows}, {n_columns})"

@@ -134,7 +134,7 @@ def _draw_cases(
     )
     margin = max(0.6, 0.02 * places[-1])
     ax.set_xlim(1 - margin, places[-1] + margin)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
 
 
 def _legend_of_cases(ax: "Axes", probability: float) -> None:

@@ -119,13 +119,15 @@ def latent(
     true = _truth(truth, len(low))
     mean = model.latent_
     ax = one_panel(ax)
+    place = np.empty(len(mean))
     first = 0.0
     centres = []
     for cluster, users in sorted(groups_of(model.labels_), key=lambda group: float(mean[group[1]].mean())):
         users = users[np.argsort(mean[users], kind="stable")]
-        places = first + np.arange(len(users))
+        places = place[users] = first + np.arange(len(users))
         style = cluster_style(cluster, len(mean))
-        ax.vlines(places, low[users], high[users], color=style["color"], linewidth=1.5, zorder=1)
+        width = float(np.clip(300 / len(mean), 0.4, 1.5))
+        ax.vlines(places, low[users], high[users], color=style["color"], linewidth=width, zorder=1)
         ax.scatter(places, mean[users], **style)
         if true is not None:
             ax.scatter(places, true[users], **TRUTH)
@@ -133,6 +135,7 @@ def latent(
         first = places[-1] + 1.0 + _GAP
     _label_latent(ax, centres, first - _GAP)
     _legend_of_latent(ax, float(mean.mean()), probability, true is not None)
+    _make_room(ax, place, high if true is None else np.maximum(high, true))
     return ax
 
 
@@ -226,6 +229,13 @@ def _legend_of_latent(ax: "Axes", overall: float, probability: float, has_truth:
         names.append("truth")
     handles.append(ax.axhline(overall, color=MUTED, linestyle="--", linewidth=1, zorder=0))
     ax.legend(handles, [*names, "mean of all users"], loc="upper left", frameon=False)
+
+
+def _make_room(ax: "Axes", place: Array, top: Array) -> None:
+    """Raise the upper limit until the users on the left, with these tops, leave the legend its corner."""
+    highest = top[place <= 0.7 * place.max()].max()
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, max(high, low + (highest - low) / 0.76))
 
 
 def _legend_of_clusters(ax: "Axes") -> None:

@@ -26,13 +26,13 @@ def _array_stats() -> Any:
     return vars(base)["array_stats"]
 
 
-def table(scalars: Mapping[str, Array]) -> pd.DataFrame:
-    """A row per scalar: mean, sd, R̂, bulk and tail effective sample size, Geweke's z, autocorrelation time in draws."""
-    rows = {name: _row(np.asarray(values, dtype=float)) for name, values in scalars.items()}
+def table(scalars: Mapping[str, Array], brief: bool = False) -> pd.DataFrame:
+    """A row per scalar: mean, sd, R̂, bulk and tail effective size; unless brief, Geweke's z and autocorrelation time too."""
+    rows = {name: _row(np.asarray(values, dtype=float), brief) for name, values in scalars.items()}
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def _row(values: Array) -> dict[str, float]:
+def _row(values: Array, brief: bool) -> dict[str, float]:
     constant = bool(np.ptp(values) == 0)
     short = values.shape[1] < 4
     row = {"mean": float(values.mean()), "sd": float(values.std(ddof=1)) if values.size > 1 else 0.0}
@@ -47,13 +47,10 @@ def _row(values: Array) -> dict[str, float]:
             "autocorrelation_time": 1.0,
         }
     bulk = _ess(values, "bulk")
-    return row | {
-        "r_hat": _r_hat(values),
-        "ess_bulk": bulk,
-        "ess_tail": _finite(_ess(values, "tail"), bulk),
-        "geweke_z": geweke(values),
-        "autocorrelation_time": values.size / _ess(values, "mean"),
-    }
+    row |= {"r_hat": _r_hat(values), "ess_bulk": bulk, "ess_tail": _finite(_ess(values, "tail"), bulk)}
+    if brief:
+        return row
+    return row | {"geweke_z": geweke(values), "autocorrelation_time": values.size / _ess(values, "mean")}
 
 
 def _finite(value: float, otherwise: float) -> float:

@@ -1,35 +1,25 @@
 """A posterior in a NetCDF file: no pickles, written whole or not at all."""
 
 import os
-import tempfile
 from pathlib import Path
 
 import xarray as xr
 
 from dualview.errors import FileError
+from dualview.writing import write_whole
 
 FORMAT = "dualview posterior"
 VERSION = 1
 
 
 def save(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
-    """Write a tree beside its place, then move it there."""
+    """Write a tree to one file."""
     target = Path(path)
     if not target.parent.is_dir():
         raise FileError(f"{target}: there is no folder {target.parent}; make it first.")
     labelled = tree.copy()
     labelled.attrs |= {"format": FORMAT, "format_version": VERSION}
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    os.close(handle)
-    try:
-        labelled.to_netcdf(temporary, engine="h5netcdf")
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise FileError(f"{target} could not be written: {error.strerror or error}. Nothing was changed.") from error
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    write_whole(target, bytes(labelled.to_netcdf(engine="h5netcdf")))
 
 
 def load(path: str | os.PathLike[str]) -> xr.DataTree:

@@ -27,7 +27,8 @@ Array = NDArray[np.float64]
 
 _VIEW_DIMS = {"features": "feature", "behavior": "function"}
 _DIMS: dict[str, tuple[str, ...]] = {"z": ("user",), "coefficients": ("coefficient",)}
-_ANCHORS = 50  # users whose latent coefficients are looked at one by one
+_ANCHORS = 50  # users whose latent coefficients diagnostics() looks at one by one
+_FEW_ANCHORS = 6  # and for the verdict after each fit
 
 
 class Posterior:
@@ -178,9 +179,9 @@ class Posterior:
         """
         return diagnostics.table(self.scalars())
 
-    def scalars(self) -> dict[str, Array]:
-        """What diagnostics look at, by name, each (chain, draw)."""
-        return scalars(self, anchor_pairs(self.flat("z")), _ANCHORS)
+    def scalars(self, n_anchors: int = _ANCHORS) -> dict[str, Array]:
+        """What diagnostics look at, by name, each (chain, draw); latent coefficients of n_anchors users, spread evenly."""
+        return scalars(self, anchor_pairs(self.flat("z")), n_anchors)
 
     def verdict(self) -> str:
         """One paragraph: has it converged, and if not, what to do."""
@@ -193,7 +194,8 @@ class Posterior:
 
     @cached_property
     def _verdict(self) -> tuple[bool, str]:
-        return diagnostics.verdict(self.diagnostics(), self.n_chains, self.chain_distance())
+        looked_at = diagnostics.table(self.scalars(n_anchors=_FEW_ANCHORS), brief=True)
+        return diagnostics.verdict(looked_at, self.n_chains, self.chain_distance())
 
     def chain_distance(self) -> float | None:
         """Mean variation of information between the chains' own partition estimates, as a share of ln U; None for one chain."""

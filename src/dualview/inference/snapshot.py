@@ -1,0 +1,65 @@
+"""A chain at one moment: its state, its generator and how far it has come, as plain arrays and text."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.model import State
+from dualview.views.gaussian import Components, GaussianState
+
+Arrays = dict[str, NDArray[Any]]
+
+_BASE = ("base_mean", "base_precision", "base_covariance", "base_dof")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a chain needs to go on as if nothing had happened."""
+
+    iteration: int
+    state: State
+    generator: dict[str, Any]
+
+    @classmethod
+    def of(cls, iteration: int, state: State, rng: np.random.Generator) -> "Snapshot":
+        return cls(iteration, state, dict(rng.bit_generator.state))
+
+    def arrays(self) -> Arrays:
+        """Everything but the generator."""
+        result: Arrays = {"z": self.state.z, "alpha": np.asarray(self.state.alpha)}
+        if self.state.latent is not None:
+            result["latent"] = self.state.latent
+        result |= {f"params.{name}": np.asarray(value) for name, value in self.state.params.items()}
+        for name, view in self.state.views.items():
+            result[f"view.{name}.means"], result[f"view.{name}.factors"] = view.components
+            result |= {f"view.{name}.{part}": np.asarray(value) for part, value in zip(_BASE, view.base, strict=True)}
+        return result
+
+    @classmethod
+    def from_arrays(cls, iteration: int, arrays: Arrays, generator: str) -> "Snapshot":
+        """The inverse of :meth:`arrays` and :meth:`generator_text`, to the last bit."""
+        names = [name.split(".")[1] for name in arrays if name.endswith(".means")]
+        views = {}
+        for name in names:
+            parts = {part: arrays[f"view.{name}.{part}"] for part in ("means", "factors", *_BASE)}
+            components = Components(parts["means"], parts["factors"])
+            base = (parts["base_mean"], parts["base_precision"], parts["base_covariance"], float(parts["base_dof"]))
+            views[name] = GaussianState(components, *base)
+        params = {
+            name.removeprefix("params."): float(value) if value.ndim == 0 else value
+            for name, value in arrays.items()
+            if name.startswith("params.")
+        }
+        state = State(arrays["z"].astype(np.int64), float(arrays["alpha"]), views, arrays.get("latent"), params)
+        return cls(iteration, state, json.loads(generator))
+
+    def generator_text(self) -> str:
+        """The generator's state as JSON."""
+        return json.dumps(self.generator)
+
+    def restore(self, rng: np.random.Generator) -> None:
+        """Put a generator where the chain's was."""
+        rng.bit_generator.state = self.generator

@@ -1,0 +1,127 @@
+"""What a fitted mixture says of the future: new outcomes, and users it has not seen."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dualview.behaviors import Behavior
+from dualview.errors import InputError
+from dualview.features import checked_features
+from dualview.posterior import Posterior
+from dualview.posterior.new_users import Candidates, NewUsers, outcomes
+from dualview.posterior.predictive import NormalMixture
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+class Placement:
+    """Keeps the candidates of a posterior beside the estimator, whose attributes a prediction may not change."""
+
+    def __init__(self, posterior: Posterior) -> None:
+        self.posterior = posterior
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        return Candidates(self.posterior)
+
+
+class Predictions:
+    """The predictions of an estimator with posterior_, behavior_ and n_clusters_."""
+
+    if TYPE_CHECKING:
+        posterior_: Posterior
+        behavior_: Behavior | None
+        n_clusters_: int
+        _placement: Placement
+
+    def predict(self, X: Any) -> Labels:
+        """The most probable cluster of each new user, by its features; −1: a cluster of its own."""
+        probabilities = self.predict_proba(X)
+        chosen = np.argmax(probabilities, axis=1)
+        return np.where(chosen < self.n_clusters_, chosen, -1)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability that each new user belongs to each cluster of ``labels_``, by its features, (J, n_clusters_).
+
+        When the number of clusters is inferred there is one more column: a cluster that nobody of the fit is in.
+        """
+        check_is_fitted(self, "posterior_")
+        if "features" not in self.posterior_.units:
+            raise InputError("This model was fitted without features, so it cannot place users by them: fit(X, behavior) can.")
+        return self._new_users(X, None).probabilities()
+
+    def predict_latent(self, X_new: Any = None, behavior_new: Any = None) -> NormalMixture:
+        """Predictive distribution of the latent behaviour of users new to the fit.
+
+        Parameters
+        ----------
+        X_new : array or DataFrame (J, D)
+            Their features. None when the fit had no features.
+        behavior_new : SharedOutcome, optional
+            What they did so far. Columns of participation: the users of the fit, then the new ones (or the new ones alone).
+            A thread may have one new user.
+        """
+        check_is_fitted(self, "posterior_")
+        self._fitted_behavior()
+        return self._new_users(X_new, behavior_new).latent()
+
+    def predict_outcome(self, new: Any, X_new: Any = None) -> NormalMixture:
+        """Predictive distribution of new outcomes.
+
+        Parameters
+        ----------
+        new : SharedOutcome without outcome, or participation (T, U)
+            Who takes part in each new thread. With X_new, (T, U + J): columns of the users of the fit, then of the new users.
+        X_new : array or DataFrame (J, D), optional
+            Features of J users unknown to the fit, whose behaviour is then predicted from them.
+        """
+        check_is_fitted(self, "posterior_")
+        behavior = self._fitted_behavior()
+        if X_new is None:
+            forecast = behavior.forecast(new, *self._known, 0)
+            return NormalMixture.over_draws(forecast.n, forecast.known, forecast.sds)
+        users = self._new_users(X_new, None)
+        return outcomes(behavior.forecast(new, *self._known, len(users)), users)
+
+    def _fitted_behavior(self) -> Behavior:
+        if self.behavior_ is None:
+            raise InputError("This model was fitted without a behaviour, so it predicts no outcomes: fit(X, behavior) does.")
+        return self.behavior_
+
+    @property
+    def _known(self) -> tuple[Array, dict[str, Array]]:
+        """Draws of the latent behaviour of the fit's users, and of what predictions need besides."""
+        post = self.posterior_
+        return post.flat("latent"), {name: post.flat(name) for name in self._fitted_behavior().param_names}
+
+    def _new_users(self, X: Any, behavior: Any) -> NewUsers:
+        post = self.posterior_
+        x = None
+        if "features" in post.units:
+            if X is None:
+                raise InputError("This model was fitted with features: give those of the new users too.")
+            x = np.ascontiguousarray(post.units["features"].to_working(checked_features(self, X, reset=False)))
+            n_users = len(x)
+        elif X is not None:
+            raise InputError("This model was fitted without features: X_new must be None.")
+        elif behavior is None:
+            raise InputError("Without features, a new user is known by what it did only: give behavior_new.")
+        else:
+            n_users = len(behavior) if len(behavior) < post.n_users else len(behavior) - post.n_users
+        if n_users == 0:
+            raise InputError(
+                f"behavior_new has a column for each of the {post.n_users} users of the fit and none for a new one: add theirs."
+            )
+        evidence = None if behavior is None else self._fitted_behavior().evidence(behavior, *self._known, n_users)
+        return NewUsers(self._candidates, x, n_users, evidence)
+
+    @property
+    def _candidates(self) -> Candidates:
+        """Made when first asked for, and kept with the posterior it belongs to."""
+        if self._placement.posterior is not self.posterior_:
+            self._placement = Placement(self.posterior_)
+        return self._placement.candidates
