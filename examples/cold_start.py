@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -46,12 +47,11 @@ class Plan:
     n_training: int
     n_observed: tuple[int, ...]
     n_warmup: int
-    n_draws: int
-    thin: int
+    n_kept: int  # iterations after the warm-up
 
 
-FULL = Plan(8, 50, 20, 100, (0, 1, 2, 3, 5, 7, 10, 15, 20), n_warmup=1000, n_draws=1000, thin=2)
-QUICK = Plan(2, 15, 5, 30, (0, 2, 20), n_warmup=50, n_draws=50, thin=1)
+FULL = Plan(8, 50, 20, 200, (0, 1, 2, 3, 5, 7, 10, 15, 20), n_warmup=1000, n_kept=3000)
+QUICK = Plan(2, 15, 5, 30, (0, 2, 20), n_warmup=50, n_kept=100)
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,13 @@ class Result:
     errors: Array  # (N, J), predicted minus true coefficient
     levels: Array  # (N, J), predicted probability of a coefficient up to the true one
     converged: bool
-    n_thin_predictions: int  # of the N, those that rest on few draws for some user
+    n_warnings: int  # of the N predictions, those that rest on few draws for some user
+    spread: float  # of the coefficients inside a typical cluster, posterior median
 
 
 def draw_case(plan: Plan, seed: int) -> Case:
     """Users from the scenario; training threads of known users; threads of known users and one new user each."""
-    forum = dv.datasets.agreement(
-        plan.n_known + plan.n_new, 1, latent_sd=LATENT_SD, noise_variance=NOISE_VARIANCE, seed=seed
-    )
+    forum = dv.datasets.agreement(plan.n_known + plan.n_new, 1, latent_sd=LATENT_SD, noise_variance=NOISE_VARIANCE, seed=seed)
     rng = np.random.default_rng([seed, 1])
     most = max(plan.n_observed)
     newcomer = np.repeat(np.arange(plan.n_new), most)
@@ -114,27 +113,23 @@ def first_threads(case: Case, n: int) -> dv.SharedOutcome:
 def evaluate(name: str, plan: Plan, case: Case, seed: int) -> Result:
     """Fit one model to the known users and predict the new ones after each number of threads."""
     dual = name == "dual-DP"
-    model = dv.DualViewMixture(
-        None if dual else 1,
-        n_warmup=plan.n_warmup,
-        n_draws=plan.n_draws,
-        thin=plan.thin,
-        n_chains=2,
-        n_jobs=2,
-        random_state=seed,
-    )
+    thin = 2 if dual else 1  # a draw with clusters costs more to predict from
+    schedule = {"n_warmup": plan.n_warmup, "n_draws": plan.n_kept // thin, "thin": thin, "n_chains": 2, "n_jobs": 2}
+    model = dv.DualViewMixture(None if dual else 1, random_state=seed, **schedule)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # counted and printed instead
         model.fit(case.features if dual else None, case.training)
-    errors, levels, n_thin = [], [], 0
+    errors, levels, n_warnings = [], [], 0
     for n in plan.n_observed:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", DataWarning)
             predicted = model.predict_latent(case.new_features if dual else None, first_threads(case, n))
             errors.append(predicted.mean - case.new_latent)
             levels.append(predicted.cdf(case.new_latent))
-        n_thin += any(issubclass(warning.category, DataWarning) for warning in caught)
-    return Result(np.array(errors), np.array(levels), model.posterior_.converged, n_thin)
+        n_warnings += any(issubclass(warning.category, DataWarning) for warning in caught)
+    post = model.posterior_
+    spread = float(np.sqrt(np.median(post["behavior.base_covariance"])))
+    return Result(np.array(errors), np.array(levels), post.converged, n_warnings, spread)
 
 
 def mean_with_error(values: Array) -> tuple[float, float]:
@@ -158,7 +153,7 @@ def inside(levels: Array, probability: float) -> Array:
 def tabulate(plan: Plan, results: dict[str, list[Result]]) -> list[dict[str, str | int | float]]:
     """A row for each model and number of threads."""
     rows = []
-    for name, forums in results.items():
+    for name, (*forums, _) in results.items():
         errors = np.stack([forum.errors for forum in forums], axis=1)  # (N, F, J)
         levels = np.stack([forum.levels for forum in forums], axis=1)
         for i, n in enumerate(plan.n_observed):
@@ -193,56 +188,78 @@ def as_text(plan: Plan, rows: list[dict[str, str | int | float]]) -> str:
         for level in LEVELS:
             column = f"coverage_{100 * level:g}"
             cells += " | " + " ".join(f"{row[column]:6.2f} ± {row[f'{column}_se']:.2f} " for row in pair)
-        lines.append(f"{n:7d} | {cells}".rstrip())
-    return "\n".join(lines)
+        lines.append(f"{n:7d} | {cells}")
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def draw(plan: Plan, rows: list[dict[str, str | int | float]]) -> Figure:
-    """Left: error against threads. Right: coverage of the wider interval. Lines differ in shade, dash and marker."""
-    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    """Left: error against threads. Right: coverage of the intervals. Models differ in shade, dash and marker."""
+    figure = Figure(figsize=(9.5, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    coverage = f"coverage_{100 * LEVELS[-1]:g}"
+    _curves(left, rows, "rmse")
+    left.axhline(LATENT_SD, color="0.4", linestyle=":", label="spread of coefficients inside a cluster")
+    left.set(ylabel="RMSE (in units of the outcome)", title="Error of the predicted coefficient")
+    left.set_ylim(bottom=0)
+    for level, face in zip(LEVELS, ("white", None), strict=True):
+        _curves(right, rows, f"coverage_{100 * level:g}", face)
+        right.axhline(level, color="0.4", linestyle=":")
+        right.annotate(f"{100 * level:g} %", (1.01, level), xycoords=("axes fraction", "data"), va="center")
+    right.set(ylabel="share of new users", title="True value in the 80 % (hollow), 95 % (filled) interval")
+    right.set_ylim(min(0.55, right.get_ylim()[0]), 1.03)
+    for ax in (left, right):
+        ax.title.set_fontsize("medium")
+        ax.set(xlabel="observed threads per new user (number)", xticks=range(0, max(plan.n_observed) + 1, 5))
+    left.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def _curves(ax: Axes, rows: list[dict[str, str | int | float]], column: str, face: str | None = None) -> None:
+    """A line per model with standard errors, set apart a little so that bars do not hide bars."""
     styles = {
         "dual-DP": {"color": "#0072B2", "marker": "o", "linestyle": "-", "label": "dual-DP: features and threads"},
         "single": {"color": "#E69F00", "marker": "s", "linestyle": "--", "label": "single: threads alone"},
     }
     for shift, name in zip((-0.12, 0.12), MODELS, strict=True):
         own = [row for row in rows if row["model"] == name]
-        x = np.array([row["threads"] for row in own], dtype=float) + shift  # side by side, so that bars do not hide bars
-        for ax, column in ((left, "rmse"), (right, coverage)):
-            y, error = ([float(row[key]) for row in own] for key in (column, f"{column}_se"))
-            ax.errorbar(x, y, error, capsize=3, markeredgecolor="0.15", ecolor="0.15", elinewidth=1, **styles[name])
-    left.axhline(LATENT_SD, color="0.4", linestyle=":", label="spread of coefficients inside a cluster")
-    left.set(ylabel="RMSE of the coefficient (units of the outcome)", title="Error of the predicted coefficient")
-    left.set_ylim(bottom=0)
-    right.axhline(LEVELS[-1], color="0.4", linestyle=":", label="nominal")
-    right.set(ylabel="share of new users", title=f"True coefficient in the {100 * LEVELS[-1]:g} % interval")
-    right.set_ylim(top=1.02)
-    for ax in (left, right):
-        ax.set(xlabel="observed threads per new user (number)", xticks=range(0, max(plan.n_observed) + 1, 5))
-        ax.legend(frameon=False, fontsize="small")
-    return figure
+        x = np.array([row["threads"] for row in own], dtype=float) + shift
+        y, error = ([float(row[key]) for row in own] for key in (column, f"{column}_se"))
+        edges = {"capsize": 3, "markeredgecolor": "0.15", "ecolor": "0.15", "elinewidth": 1}
+        ax.errorbar(x, y, error, markerfacecolor=face or styles[name]["color"], **edges, **styles[name])
 
 
 def conduct(plan: Plan, seed: int) -> dict[str, list[Result]]:
-    """Both models on every forum; seeds of forums and fits come from one."""
+    """Both models on every forum, and then on the first one again with fresh chains: F + 1 results of each.
+
+    The seeds of forums and chains come from one.
+    """
+    *seeds, fresh = map(int, np.random.SeedSequence(seed).generate_state(plan.n_forums + 1))
+    runs = [(seed_of_forum, seed_of_forum) for seed_of_forum in seeds] + [(seeds[0], fresh)]
     results: dict[str, list[Result]] = {name: [] for name in MODELS}
-    for forum, forum_seed in enumerate(map(int, np.random.SeedSequence(seed).generate_state(plan.n_forums))):
-        case = draw_case(plan, forum_seed)
+    for number, (seed_of_forum, seed_of_chains) in enumerate(runs, start=1):
+        case = draw_case(plan, seed_of_forum)
         for name in MODELS:
-            results[name].append(evaluate(name, plan, case, forum_seed))
-        print(f"forum {forum + 1} of {plan.n_forums} done", flush=True)
+            results[name].append(evaluate(name, plan, case, seed_of_chains))
+        print(f"run {number} of {len(runs)} done", flush=True)
     return results
 
 
 def remarks(plan: Plan, results: dict[str, list[Result]]) -> str:
     """What to know about the runs before believing the table."""
     lines = [f"{plan.n_forums} forums of {plan.n_known} known and {plan.n_new} new users, {plan.n_training} training threads."]
-    for name, forums in results.items():
+    for name, (*forums, again) in results.items():
         converged = sum(forum.converged for forum in forums)
-        few = sum(forum.n_thin_predictions for forum in forums)
+        n_warnings = sum(forum.n_warnings for forum in forums)
+        moved = np.sqrt(np.mean((again.errors - forums[0].errors) ** 2))
         total = len(forums) * len(plan.n_observed)
-        lines.append(f"{name}: {converged} of {len(forums)} fits converged; {few} of {total} predictions warned of few draws.")
+        lines.append(
+            f"{name}: {converged} of {len(forums)} fits converged; {n_warnings} of {total} predictions warned of few draws; "
+            f"fresh chains moved predictions by {moved:.1f} (rms)."
+        )
+    spreads = [forum.spread for forum in results["dual-DP"][:-1]]
+    lines.append(
+        f"dual-DP: spread of coefficients inside a typical cluster {np.median(spreads):.1f} (median of the forums, "
+        f"{min(spreads):.1f} to {max(spreads):.1f}); truth {LATENT_SD:g}."
+    )
     return "\n".join(lines)
 
 

@@ -7,13 +7,12 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dualview as dv
-from dualview import cli
+from dualview import cli, demo
 from dualview.errors import DegenerateError
 
 TINY = ["--users", "12", "--threads", "20", "--draws", "20"]
@@ -99,7 +98,7 @@ def test_noise_floor_is_the_entropy_of_the_noise():
     forum = dv.datasets.agreement(12, 20, seed=3)
     model = dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1)
     model.fit(None, dv.SharedOutcome(forum.participation, forum.outcome))
-    assert abs(cli._findings(forum, model, model).floor - nll.mean()) < 4.5 * error
+    assert abs(demo._findings(forum, model, model).floor - nll.mean()) < 4.5 * error
 
 
 def test_picture_is_a_png_with_two_panels_width(done):
@@ -224,30 +223,14 @@ def test_a_failed_fit_writes_nothing(tmp_path, monkeypatch, capsys):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_full_disk_leaves_the_old_files_alone(tmp_path, monkeypatch):
-    files = {"a": b"new a", "b": b"new b"}
-    (tmp_path / "a").write_bytes(b"old a")
-    write = Path.write_bytes
-
-    def write_bytes(path, content):
-        write(path, content[:2])
-        if b"b" in content:
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", write_bytes)
-    with pytest.raises(OSError, match="No space left"):
-        cli._write(tmp_path, files)
-    assert os.listdir(tmp_path) == ["a"]
-    assert (tmp_path / "a").read_bytes() == b"old a"
-
-
 def test_errors_of_the_system_get_one_line_too(tmp_path, monkeypatch, capsys):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cli, "_write", fail)
+    monkeypatch.setattr(os, "replace", fail)
     assert run(tmp_path, "--quiet") == 2
-    assert capsys.readouterr().err == "dualview: [Errno 28] No space left on device\n"
+    assert "could not be written: No space left on device" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []
 
 
 def test_without_cyclopts_the_message_names_the_extra(monkeypatch, capsys):

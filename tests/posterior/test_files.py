@@ -66,9 +66,7 @@ def test_foreign_files(posterior: dv.Posterior, tmp_path: Path) -> None:
         dv.load(tmp_path / "absent.nc")
 
 
-def test_nothing_is_left_when_writing_fails(
-    posterior: dv.Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_left_when_writing_fails(posterior: dv.Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run.nc"
     posterior.save(path)
     before = path.read_bytes()

@@ -31,9 +31,7 @@ FEATURES, PARTICIPATION, OUTCOME = small_forum()
 
 
 def fit(seed: int, n_users: int, threads: slice, n_clusters: int | None) -> dv.DualViewMixture:
-    model = dv.DualViewMixture(
-        n_clusters, n_warmup=400, n_draws=1500, n_chains=1, init="one", random_state=seed, **PRIORS
-    )
+    model = dv.DualViewMixture(n_clusters, n_warmup=400, n_draws=1500, n_chains=1, init="one", random_state=seed, **PRIORS)
     behavior = dv.SharedOutcome(PARTICIPATION[threads, :n_users], OUTCOME[threads], noise_variance=4.0)
     return model.fit(FEATURES[:n_users], behavior)
 

@@ -1,6 +1,6 @@
 """Chains on disk: chunks of draws with the state that follows them.
 
-A run's folder holds manifest.json, a lock, and a folder per chain with chunks named START-STOP-LEVEL-DIGEST.nc: NetCDF files
+A run's folder holds manifest.json, a lock, and a folder per chain with chunks named START-STOP-LEVEL-DIGEST.h5: HDF5 files
 with the draws of iterations START to STOP and the chain's state at STOP. The digest is of the file's own bytes, so that a
 torn or foreign file is known by its name. Sixteen chunks of a level are joined to one of the next, so that files stay few.
 """
@@ -11,17 +11,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import h5netcdf
+import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from dualview.errors import FileError
 from dualview.inference.snapshot import Snapshot
 from dualview.inference.storage import Record
 from dualview.writing import make_folder, write_whole
 
-_NAME = re.compile(r"(\d{10})-(\d{10})-(\d)-([0-9a-f]{16})\.nc")
+_NAME = re.compile(r"(\d{10})-(\d{10})-(\d)-([0-9a-f]{16})\.h5")
 _FAN = 16
 _LARGEST = 64_000_000  # bytes of a chunk that is still joined with others
 
@@ -92,7 +91,7 @@ class ChainFiles:
 
     def _add(self, content: bytes, start: int, stop: int, level: int) -> None:
         digest = _digest(content)
-        path = self._folder / f"{start:010d}-{stop:010d}-{level}-{digest}.nc"
+        path = self._folder / f"{start:010d}-{stop:010d}-{level}-{digest}.h5"
         write_whole(path, content)
         self._chunks.append(Chunk(path, start, stop, level, digest))
 
@@ -123,35 +122,26 @@ def _digest(content: bytes) -> str:
 
 
 def _packed(record: Record, snapshot: Snapshot) -> bytes:
-    """A NetCDF file in memory."""
+    """An HDF5 file in memory."""
     groups = {"fixed": record.fixed, "ragged": record.ragged, "state": snapshot.arrays()}
     buffer = io.BytesIO()
-    with h5netcdf.File(buffer, "w") as file:
+    with h5py.File(buffer, "w") as file:
         file.attrs["iteration"] = snapshot.iteration
         file.attrs["generator"] = snapshot.generator_text()
         for name, arrays in groups.items():
             group = file.create_group(name)
             for variable, values in arrays.items():
-                _write_array(group, variable, np.asarray(values))
+                group.create_dataset(variable, data=values)
     return buffer.getvalue()
-
-
-def _write_array(group: Any, name: str, values: NDArray[Any]) -> None:
-    dims = tuple(f"{name}_{axis}" for axis in range(values.ndim))
-    for dim, size in zip(dims, values.shape, strict=True):
-        group.dimensions[dim] = size if size else None  # NetCDF writes an empty axis as one that may grow
-    variable = group.create_variable(name, dims, dtype=values.dtype)
-    if values.size:
-        variable[...] = values
 
 
 def _read(chunk: Chunk) -> tuple[Record, Snapshot]:
     content = chunk.content()
-    assert content is not None, f"{chunk.path} changed while in use"
-    with h5netcdf.File(io.BytesIO(content), "r") as file:
+    if content is None:
+        raise FileError(f"{chunk.path} has changed while the run was using it.")
+    with h5py.File(io.BytesIO(content), "r") as file:
         fixed, ragged, state = (
-            {name: np.asarray(variable[...]) for name, variable in file.groups[group].variables.items()}
-            for group in ("fixed", "ragged", "state")
+            {name: np.asarray(values[()]) for name, values in file[group].items()} for group in ("fixed", "ragged", "state")
         )
         snapshot = Snapshot.from_arrays(int(file.attrs["iteration"]), state, str(file.attrs["generator"]))
     return Record(fixed, ragged), snapshot

@@ -54,6 +54,12 @@ class NormalMixture:
             cases = slice(first, min(first + size, self._n))
             yield cases, self._parts(cases)
 
+    def _values(self, y: ArrayLike) -> Array:
+        values = numbers(y, "y", n_dims=1)
+        if len(values) != self._n:
+            raise InputError(f"y must have one value per case, {self._n}; got {len(values)}.")
+        return values
+
     @cached_property
     def _moments(self) -> tuple[Array, Array]:
         mean, variance = np.empty(self._n), np.empty(self._n)
@@ -70,14 +76,16 @@ class NormalMixture:
 
     @property
     def std(self) -> Array:
-        """Standard deviation of each case."""
+        """Standard deviation of each case.
+
+        For users new to the fit it may be any large number when the number of clusters is inferred: the variance of a cluster
+        that nobody is in has no expectation. ``interval`` is always meaningful.
+        """
         return np.asarray(np.sqrt(self._moments[1]))
 
     def log_density(self, y: ArrayLike) -> Array:
         """Log of the mean density at y (n,)."""
-        values = numbers(y, "y", n_dims=1)
-        if len(values) != self._n:
-            raise InputError(f"y must have one value per case, {self._n}; got {len(values)}.")
+        values = self._values(y)
         result = np.empty(self._n)
         for cases, (log_weights, locations, sds) in self._batches():
             standard = (values[cases] - locations) / sds
@@ -90,7 +98,7 @@ class NormalMixture:
 
     def cdf(self, y: ArrayLike) -> Array:
         """Probability of an outcome up to y (n,)."""
-        values = numbers(y, "y", n_dims=1)
+        values = self._values(y)
         result = np.empty(self._n)
         for cases, parts in self._batches():
             result[cases] = _cdf(parts, values[cases])
