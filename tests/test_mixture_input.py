@@ -357,7 +357,7 @@ class TestScale:
         assert finite(fit(X, shared(outcome=with_value(OUTCOME, 4, outlier)), n_draws=100))
 
     def test_an_outlier_that_swallows_every_digit(self):
-        with pytest.raises(DegenerateError, match=r"User \d+ has probability 0 .* extreme value in its row"):
+        with pytest.raises(DegenerateError, match=r"features view has collapsed|extreme value in its row"):
             fit(with_value(X, (4, 0), 1e18), n_draws=300)
 
     @pytest.mark.parametrize("offset", [1e6, -1e9])

@@ -49,7 +49,178 @@ def demo(
     run(out, seed, users, threads, draws, quiet)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (demo,)
+def fit(
+    users: Path,
+    threads: Path | None = None,
+    *,
+    out: Path,
+    outcomes: Path | None = None,
+    user_column: str = "user",
+    thread_column: str = "thread",
+    weight_column: str = "weight",
+    outcome_column: str = "outcome",
+    covariates: tuple[str, ...] = (),
+    intercept: bool = False,
+    drop_unknown: bool = False,
+    clusters: int | None = None,
+    warmup: int = 1000,
+    draws: int = 1000,
+    thin: int = 1,
+    chains: int = 4,
+    seed: int = 0,
+    jobs: int | None = None,
+    quiet: bool = False,
+) -> None:
+    """Fit tables of users and threads; saves as it goes, so that a run can be killed and resumed.
+
+    Files are CSV, TSV or Parquet, compressed or not; threads may be a Matrix Market file (.mtx), threads by users.
+
+    Example: dualview fit users.csv threads.csv --out run
+
+    Parameters
+    ----------
+    users
+        A row per user: an id column and features.
+    threads
+        A row per thread and participant: thread, user, perhaps weight, and the outcome unless --outcomes has it.
+    out
+        Folder of the run.
+    outcomes
+        A row per thread: thread, outcome, perhaps covariates. By default they are columns of the threads.
+    user_column, thread_column, weight_column, outcome_column
+        What the columns are called.
+    covariates
+        Columns with properties of the threads, each with a slope outside the mixture.
+    intercept
+        Add a constant.
+    drop_unknown
+        Leave out rows of users who are not in the table of users.
+    clusters
+        Fixed number of clusters; inferred by default.
+    warmup, draws, thin, chains
+        Length of the chains.
+    seed
+        Same seed, same draws.
+    jobs
+        Chains at a time.
+    quiet
+        Errors and the summary only.
+    """
+    from dualview.runs import Request, fit_run
+    from dualview.tables import Columns
+
+    request = Request(
+        users=str(users.absolute()),
+        threads=None if threads is None else str(threads.absolute()),
+        outcomes=None if outcomes is None else str(outcomes.absolute()),
+        columns=Columns(user_column, thread_column, weight_column, outcome_column),
+        covariates=covariates,
+        intercept=intercept,
+        drop_unknown=drop_unknown,
+        n_clusters=clusters,
+        n_warmup=warmup,
+        n_draws=draws,
+        thin=thin,
+        n_chains=chains,
+        seed=seed,
+    )
+    print(fit_run(request, out, n_jobs=jobs, quiet=quiet))
+
+
+def resume(run: Path, *, draws: int | None = None, jobs: int | None = None, quiet: bool = False) -> None:
+    """Go on with a run that was stopped or killed; its draws are those of a run that was not.
+
+    Example: dualview resume run
+
+    Parameters
+    ----------
+    run
+        Folder of the run.
+    draws
+        Draws per chain; more than were asked for at first are allowed.
+    jobs
+        Chains at a time.
+    quiet
+        Errors and the summary only.
+    """
+    from dataclasses import replace
+
+    from dualview.runs import Request, fit_run
+
+    request = Request.load(run)
+    if draws is not None:
+        request = replace(request, n_draws=draws)
+    print(fit_run(request, run, n_jobs=jobs, quiet=quiet))
+
+
+def predict(
+    run: Path,
+    threads: Path,
+    *,
+    out: Path | None = None,
+    probability: float = 0.95,
+    drop_unknown: bool = False,
+) -> None:
+    """Predict the outcomes of new threads of the run's users.
+
+    Writes thread, mean, sd and interval; with known outcomes, their log densities too.
+
+    Example: dualview predict run new_threads.csv --out predictions.csv
+
+    Parameters
+    ----------
+    run
+        Folder of a finished run.
+    threads
+        A table like the one of the fit, outcomes optional.
+    out
+        Where to write; predictions.csv in the run's folder by default.
+    probability
+        Of the interval.
+    drop_unknown
+        Leave out rows of users unknown to the fit.
+    """
+    from dualview.runs import predict_run
+
+    print(predict_run(run, threads, run / "predictions.csv" if out is None else out, probability, drop_unknown))
+
+
+def summary(run: Path, *, json: bool = False) -> None:
+    """Clusters, their sizes and profiles, and whether the chains have converged.
+
+    Example: dualview summary run --json
+
+    Parameters
+    ----------
+    run
+        Folder of a finished run.
+    json
+        For programs.
+    """
+    from json import dumps
+
+    from dualview.runs import summarise, summary_text
+
+    found = summarise(run)
+    print(dumps(found, indent=2) if json else summary_text(found))
+
+
+def plot(run: Path) -> None:
+    """Draw what the run has: users by features, latent coefficients, similarity, numbers of clusters, traces.
+
+    Example: dualview plot run
+
+    Parameters
+    ----------
+    run
+        Folder of a finished run; pictures go to its folder plots.
+    """
+    from dualview.runs import plot_run
+
+    print(f"Wrote {', '.join(str(path) for path in plot_run(run))}.")
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, resume, predict, summary, plot)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,6 +246,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"{error} Try dualview --help.")
     except (DualViewError, OSError) as error:
         return _complain(str(error))
+    except KeyboardInterrupt as error:
+        return _complain(f"stopped{f': {error}' if str(error) else ''}", code=130)
     return 0
 
 
@@ -83,9 +256,9 @@ def _warn(message: Warning | str, *_: Any) -> None:
     print(f"dualview: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
-def _complain(message: str) -> int:
+def _complain(message: str, code: int = 2) -> int:
     print(f"dualview: {' '.join(message.split())}", file=sys.stderr)
-    return 2
+    return code
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import os
 import platform
 import sys
@@ -139,7 +140,7 @@ def _findings(forum: Forum, dual: DualViewMixture, single: DualViewMixture) -> _
         mean_n_clusters=float(dual.posterior_["n_clusters"].mean()),
         rand=float(adjusted_rand_score(forum.labels, dual.labels_)),
         scores=(score("dual-DP", dual), score("single", single)),
-        floor=float(0.5 * np.log(2 * np.pi * np.e * _NOISE_VARIANCE)),
+        floor=float(0.5 * (math.log(2 * math.pi * _NOISE_VARIANCE) + 1)),
     )
 
 

@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import validate_data
@@ -30,6 +31,18 @@ def checked_features(estimator: Any, X: Any, reset: bool = True) -> Array:
     check_finite(features, "X", names)
     check_range(np.abs(features).max(axis=0), "X", names)
     return features
+
+
+def row_ids(X: Any) -> list[str] | None:
+    """The users' ids: the index of a pandas DataFrame, unless it only counts rows."""
+    index = getattr(X, "index", None)
+    if index is None or not isinstance(X, pd.DataFrame) or isinstance(index, pd.RangeIndex):
+        return None
+    ids = [str(user) for user in index]
+    if len(set(ids)) < len(ids):
+        repeated = sorted({user for user in ids if ids.count(user) > 1})
+        raise InputError(f"The index of X must name each user once; more than once: {', '.join(repeated[:5])}.")
+    return ids
 
 
 def _check_table(X: Any, least: int) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import numbers as abstract
 import os
 import warnings
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from dualview.behaviors import Behavior, SharedOutcome
 from dualview.checks import positive_number, whole_number
 from dualview.digests import digest
 from dualview.errors import ConvergenceWarning, DataWarning, InputError
-from dualview.features import checked_features, feature_names, feature_units, warn_of_ties
+from dualview.features import checked_features, feature_names, feature_units, row_ids, warn_of_ties
 from dualview.inference.chains import Chain, Progress, Schedule, run_chains
 from dualview.inference.progress import Bar
 from dualview.inference.run_folder import RunFolder, versions
@@ -130,6 +131,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         behavior = _behavior(y)
         features = self._features(X)
         n_users = self._check_users(features, behavior)
+        ids = row_ids(X)
+        if behavior is not None:
+            behavior = behavior if ids is None else behavior.aligned(ids)
+            ids = ids or behavior.users
         labels = check_init(self.init, n_users, self.n_clusters)
         units: dict[str, Whitening] = {}
         working = likelihood = None
@@ -143,20 +148,34 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         with contextlib.ExitStack() as stack:
             folder, seed = self._folder(stack, features, behavior, labels)
             records = self._run(stack, model, start, folder, seed)
-        self.posterior_ = Posterior.from_records(
-            records, units, likelihood, self._coords(n_users, features, behavior), self.n_clusters
-        )
-        self._placement = Placement(self.posterior_)
+        coords = self._coords(range(n_users) if ids is None else ids, features, behavior)
+        posterior = Posterior.from_records(records, units, likelihood, coords, self.n_clusters)
+        self._take(posterior.with_data(features, behavior), behavior)
+        if not self.posterior_.converged:
+            warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=2)
+        return self
+
+    @classmethod
+    def from_posterior(cls, posterior: Posterior) -> Self:
+        """An estimator that predicts from a posterior, for example one that ``dualview.load`` read."""
+        model = cls(posterior.n_clusters)
+        if "features" in posterior.units:
+            model.n_features_in_ = len(posterior.feature_names)
+            model.feature_names_in_ = np.array(posterior.feature_names, dtype=object)
+        model._take(posterior, posterior.behavior)
+        return model
+
+    def _take(self, posterior: Posterior, behavior: Behavior | None) -> None:
+        """Set everything that follows from a posterior."""
+        self.posterior_ = posterior
+        self._placement = Placement(posterior)
         self.behavior_ = behavior
-        self.labels_ = self.posterior_.partition("dahl")
+        self.labels_ = posterior.partition("dahl")
         self.n_clusters_ = int(self.labels_.max()) + 1
         if behavior is None:
             self.__dict__.pop("latent_", None)
         else:
-            self.latent_ = self.posterior_.flat("latent").mean(axis=0)
-        if not self.posterior_.converged:
-            warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=2)
-        return self
+            self.latent_ = posterior.flat("latent").mean(axis=0)
 
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""
@@ -278,8 +297,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         ]
         return run_chains(chains, self.n_jobs, progress)
 
-    def _coords(self, n_users: int, features: Array | None, behavior: Behavior | None) -> dict[str, Any]:
-        coords: dict[str, Any] = {"user": np.arange(n_users)}
+    def _coords(self, users: Sequence[Any], features: Array | None, behavior: Behavior | None) -> dict[str, Any]:
+        coords: dict[str, Any] = {"user": np.asarray(users)}
         if features is not None:
             coords["feature"] = coords["feature_other"] = feature_names(self)
         if isinstance(behavior, SharedOutcome):

@@ -31,7 +31,7 @@ class GaussianPrior:
     Examples
     --------
     >>> GaussianPrior(0.0, 25.0)
-    GaussianPrior(mean=[0.], covariance=[[25.]])
+    GaussianPrior(mean=[0.0], covariance=[[25.0]])
     """
 
     mean: Array
@@ -63,7 +63,7 @@ class GaussianPrior:
             ) from None
 
     def __repr__(self) -> str:
-        return f"GaussianPrior(mean={self.mean}, covariance={self.covariance.tolist()})"
+        return f"GaussianPrior(mean={self.mean.tolist()}, covariance={self.covariance.tolist()})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GaussianPrior):

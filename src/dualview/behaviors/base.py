@@ -4,7 +4,7 @@ A :class:`Behavior` is what a user makes: observations in the user's units, one 
 what the sampler runs on: the same observations in working units, where the latent vectors have constants (0, I).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -74,6 +74,16 @@ class Behavior(Protocol):
 
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
         """The units of the latent vectors, from the data where no prior is given, and the likelihood in working units."""
+
+    @property
+    def users(self) -> list[str] | None:
+        """The users' ids, where they came with some."""
+
+    def aligned(self, users: Sequence[str]) -> "Behavior":
+        """The same observations with the users in this order; an error names who is missing on either side."""
+
+    def described(self) -> dict[str, Any]:
+        """What predictions need to know of the behaviour besides the draws, as plain values with a ``kind``."""
 
     def fingerprint(self) -> dict[str, Any]:
         """Digests of the observations and the options, by name: whether two behaviours are the same."""

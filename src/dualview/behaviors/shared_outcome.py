@@ -4,7 +4,7 @@ participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -54,6 +54,8 @@ class SharedOutcome:
         σ_0² of the prior s_y ~ G(1, 1/σ_0²); the outcome's sample variance by default. Not a known noise.
     coefficient_prior : GaussianPrior, optional
         Over (intercept, slopes); by default N(mean of y, variance of y) and N(0, variance of y / variance of the column).
+    users : sequence, optional
+        Ids of the users, one per column of participation; by default its column names, where it is a DataFrame with names.
     ridge : float
         λ of the ridge estimate that gives the behaviour view's constants.
 
@@ -73,9 +75,11 @@ class SharedOutcome:
         *,
         noise_variance: float | None = None,
         coefficient_prior: GaussianPrior | None = None,
+        users: Sequence[Any] | None = None,
         ridge: float = 0.01,
     ) -> None:
         self.participation = participation_matrix(participation)
+        self.users = self._checked_users(column_names(participation) if users is None else users)
         self.outcome = None if outcome is None else self._checked_outcome(outcome)
         self.covariate_names = column_names(covariates)
         self.covariates = None if covariates is None else self._checked_covariates(covariates)
@@ -112,6 +116,47 @@ class SharedOutcome:
                 "coefficient_prior is over intercept and covariates; there are none. Set intercept=True, or drop it."
             )
         prior.check_size(len(self.coefficient_names), f"coefficient_prior over ({', '.join(self.coefficient_names)})")
+
+    def _checked_users(self, users: Sequence[Any] | None) -> list[str] | None:
+        if users is None:
+            return None
+        ids = [str(user) for user in users]
+        if len(ids) != self.participation.shape[1]:
+            raise InputError(
+                f"users must name each of the {self.participation.shape[1]} columns of participation; got {len(ids)} names."
+            )
+        if len(set(ids)) < len(ids):
+            repeated = sorted({user for user in ids if ids.count(user) > 1})
+            raise InputError(f"users must differ; more than once: {', '.join(repeated[:5])}.")
+        return ids
+
+    def aligned(self, users: Sequence[str]) -> "SharedOutcome":
+        """The same threads with the users in this order."""
+        if self.users is None or self.users == list(users):
+            return self
+        place = {user: u for u, user in enumerate(self.users)}
+        missing = [user for user in users if user not in place]
+        extra = sorted(set(self.users) - set(users))
+        if missing or extra:
+            parts = [f"only in X: {', '.join(missing[:5])}"] if missing else []
+            parts += [f"only in the behaviour: {', '.join(extra[:5])}"] if extra else []
+            raise InputError(f"X and behaviour must be of the same users, by their ids; {'; '.join(parts)}.")
+        result = replace_participation(self, self.participation[:, [place[user] for user in users]])
+        result.users = list(users)
+        return result
+
+    def described(self) -> dict[str, Any]:
+        """Number of users and names of the coefficients."""
+        covariates = self.coefficient_names[int(self.intercept) :]
+        return {"kind": "SharedOutcome", "n_users": len(self), "intercept": self.intercept, "covariates": covariates}
+
+    @classmethod
+    def from_description(cls, description: dict[str, Any]) -> "SharedOutcome":
+        """A behaviour with one empty thread, that predicts."""
+        names = description["covariates"]
+        covariates = Named(np.zeros((1, len(names))), names) if names else None
+        nobody = sparse.csr_array((1, description["n_users"]))
+        return cls(nobody, covariates=covariates, intercept=description["intercept"])
 
     def __len__(self) -> int:
         return int(self.participation.shape[1])
@@ -158,6 +203,7 @@ class SharedOutcome:
             intercept=self.intercept,
             noise_variance=self.noise_variance,
             coefficient_prior=self.coefficient_prior,
+            users=self.users,
             ridge=self.ridge,
         )
 

@@ -153,8 +153,9 @@ class Sweep:
 def _collapse_message(view: str) -> str:
     return (
         f"The {view} view has collapsed: its clusters shrank onto single points, so the posterior has no finite shape. This "
-        "happens when a column takes only a few distinct values, as a category or a rounded number does. Leave such columns "
-        "out, or add noise of the size of their rounding."
+        "happens when a column takes only a few distinct values, as a category or a rounded number does, or when one "
+        "extreme value leaves no digits for the others. Leave such columns or values out, or add noise of the size of the "
+        "rounding."
     )
 
 

@@ -4,6 +4,7 @@ Groups of the tree: posterior (chain, draw, …); components, a row per cluster 
 between the user's units and working units.
 """
 
+import json
 import os
 from collections.abc import Iterator
 from functools import cached_property
@@ -14,7 +15,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from dualview.behaviors import Likelihood
+from dualview.behaviors import Behavior, Likelihood, behavior_from
 from dualview.errors import InputError
 from dualview.inference.storage import Record
 from dualview.partitions import PartitionPrior, partition_prior
@@ -63,6 +64,43 @@ class Posterior:
         tree = xr.DataTree.from_dict({"posterior": draws, "components": _components(records), "working": _working(units)})
         tree.attrs["n_clusters"] = 0 if n_clusters is None else int(n_clusters)
         return cls(tree)
+
+    def with_data(self, features: Array | None, behavior: Behavior | None) -> "Posterior":
+        """The posterior with what summaries and predictions need of the data."""
+        tree = self._tree.copy()
+        if features is not None:
+            users = {dim: tree["posterior"].coords[dim] for dim in ("user", "feature")}
+            tree["observed_data"] = xr.DataTree(xr.Dataset({"features": (("user", "feature"), features)}, coords=users))
+        if behavior is not None:
+            tree.attrs["behavior"] = json.dumps(behavior.described())
+        return Posterior(tree)
+
+    @property
+    def n_clusters(self) -> int | None:
+        """The fixed number of clusters; None when it was inferred."""
+        return self._tree.attrs["n_clusters"] or None
+
+    @property
+    def user_ids(self) -> list[str]:
+        """The users' ids as text; their positions where they came without."""
+        return [str(user) for user in self._tree["posterior"].coords["user"].values]
+
+    @property
+    def features(self) -> Array | None:
+        """The features that were fitted, in the user's units, (U, D)."""
+        group = self._tree.children.get("observed_data")
+        return None if group is None else np.asarray(group["features"].values)
+
+    @property
+    def feature_names(self) -> list[str]:
+        coords = self._tree["posterior"].coords
+        return [str(name) for name in coords["feature"].values] if "feature" in coords else []
+
+    @property
+    def behavior(self) -> Behavior | None:
+        """The behaviour of the fit without its observations: enough to predict."""
+        text = self._tree.attrs.get("behavior")
+        return None if text is None else behavior_from(json.loads(text))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         draws = self._tree["posterior"]
@@ -120,7 +158,7 @@ class Posterior:
     @property
     def partition_prior(self) -> PartitionPrior:
         """The prior over partitions of the fit."""
-        return partition_prior(self._tree.attrs["n_clusters"] or None)
+        return partition_prior(self.n_clusters)
 
     @cached_property
     def components(self) -> dict[str, NDArray[Any]]:

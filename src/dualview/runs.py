@@ -1,0 +1,229 @@
+"""Runs in folders: from tables to a posterior on disk, and from there to predictions, summaries and pictures.
+
+A folder holds request.json (what was asked, enough to ask again), the run's checkpoints, posterior.nc and users.csv.
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dualview.errors import FileError, InputError
+from dualview.mixture import DualViewMixture
+from dualview.posterior import Posterior, load
+from dualview.tables import Columns, Users, read_threads, read_users
+from dualview.writing import make_folder, write_whole
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that was asked of a fit. Paths are absolute, so that a run can be resumed from anywhere."""
+
+    users: str | None
+    threads: str | None
+    outcomes: str | None = None
+    columns: Columns = field(default_factory=Columns)
+    covariates: tuple[str, ...] = ()
+    intercept: bool = False
+    drop_unknown: bool = False
+    n_clusters: int | None = None
+    n_warmup: int = 1000
+    n_draws: int = 1000
+    thin: int = 1
+    n_chains: int = 4
+    seed: int = 0
+
+    def save(self, folder: Path) -> None:
+        write_whole(folder / "request.json", json.dumps(asdict(self), indent=2).encode())
+
+    @classmethod
+    def load(cls, folder: Path) -> "Request":
+        path = folder / "request.json"
+        if not path.is_file():
+            raise FileError(f"{folder} is not a run that 'dualview fit' started: it has no request.json.")
+        try:
+            content = json.loads(path.read_text())
+            columns = Columns(**content.pop("columns"))
+            return cls(**{**content, "columns": columns, "covariates": tuple(content["covariates"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise FileError(f"{path} cannot be read ({error}).") from error
+
+
+def fit_run(request: Request, folder: Path, *, n_jobs: int | None = None, quiet: bool = False) -> str:
+    """Fit what is asked, or go on with it where the folder's files stop; returns a summary in words."""
+    users, behavior, notes = _inputs(request)
+    make_folder(folder)
+    if not quiet:
+        for note in notes:
+            print(f"dualview: {note}", file=sys.stderr)
+    model = DualViewMixture(
+        request.n_clusters,
+        n_warmup=request.n_warmup,
+        n_draws=request.n_draws,
+        thin=request.thin,
+        n_chains=request.n_chains,
+        checkpoint=folder,
+        n_jobs=n_jobs,
+        random_state=request.seed,
+        progress=not quiet and sys.stderr.isatty(),
+    )
+    features = None
+    if users.features is not None:
+        features = users.features.set_axis(pd.Index(users.ids, name="user"), axis=0)
+    model.fit(features, behavior)
+    request.save(folder)
+    model.posterior_.save(folder / "posterior.nc")
+    write_whole(folder / "users.csv", user_table(model).to_csv(index=False).encode())
+    return f"{summary_text(summarise(folder))}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
+
+
+def _inputs(request: Request) -> tuple[Users, Any, list[str]]:
+    if request.users is None:
+        raise InputError("A table of users is needed, with an id for each.")
+    users = read_users(Path(request.users), request.columns)
+    if request.threads is None:
+        return users, None, []
+    threads = read_threads(
+        Path(request.threads),
+        users.ids,
+        request.columns,
+        outcomes=None if request.outcomes is None else Path(request.outcomes),
+        covariates=request.covariates,
+        drop_unknown=request.drop_unknown,
+    )
+    behavior = threads.behavior(request.intercept)
+    behavior.users = users.ids
+    return users, behavior, threads.notes
+
+
+def opened(folder: Path) -> DualViewMixture:
+    """A finished run as a fitted estimator."""
+    path = folder / "posterior.nc"
+    if not path.is_file():
+        raise FileError(f"{folder} has no posterior.nc: the run is not finished. 'dualview resume {folder}' goes on with it.")
+    return DualViewMixture.from_posterior(load(path))
+
+
+def user_table(model: DualViewMixture) -> pd.DataFrame:
+    """A row per user: id, cluster, probability of membership, latent coefficient with interval."""
+    post = model.posterior_
+    table = pd.DataFrame({"user": post.user_ids, "cluster": model.labels_, "membership": post.partition_estimate().membership})
+    if "latent" in post:
+        table["latent_mean"] = model.latent_
+        table["latent_low"], table["latent_high"] = post.interval("latent", 0.95)
+    return table
+
+
+def predict_run(folder: Path, threads: Path, out: Path, probability: float = 0.95, drop_unknown: bool = False) -> str:
+    """Predict the outcomes of new threads of known users; writes a table, returns a line of words."""
+    model = opened(folder)
+    request = Request.load(folder)
+    new = read_threads(
+        threads,
+        model.posterior_.user_ids,
+        request.columns,
+        covariates=request.covariates,
+        drop_unknown=drop_unknown,
+        need_outcome=False,
+    )
+    predicted = model.predict_outcome(new.behavior(request.intercept))
+    low, high = predicted.interval(probability).T
+    table = pd.DataFrame({"thread": new.ids, "mean": predicted.mean, "sd": predicted.std, "low": low, "high": high})
+    words = f"{len(table)} threads predicted"
+    if new.outcome is not None:
+        table["outcome"] = new.outcome
+        table["log_density"] = predicted.log_density(new.outcome)
+        inside = np.mean((new.outcome >= low) & (new.outcome <= high))
+        words += (
+            f"; negative log-likelihood {predicted.nll(new.outcome):.3f}, {inside:.0%} inside the {probability:.0%} interval"
+        )
+    write_whole(out, table.to_csv(index=False).encode())
+    notes = "".join(f"\ndualview: {note}" for note in new.notes)
+    return f"{words}. Wrote {out}.{notes}"
+
+
+def summarise(folder: Path) -> dict[str, Any]:
+    """Clusters, sizes, profiles and the verdict on convergence, as plain values."""
+    model = opened(folder)
+    post = model.posterior_
+    estimate = post.partition_estimate()
+    clusters = [_profile(post, model, cluster, estimate.membership) for cluster in range(model.n_clusters_)]
+    return {
+        "users": post.n_users,
+        "chains": post.n_chains,
+        "draws_per_chain": post.n_draws,
+        "clusters": clusters,
+        "clusters_in_an_average_draw": float(post["n_clusters"].mean()),
+        "converged": post.converged,
+        "verdict": post.verdict(),
+    }
+
+
+def _profile(post: Posterior, model: DualViewMixture, cluster: int, membership: Any) -> dict[str, Any]:
+    members = np.flatnonzero(model.labels_ == cluster)
+    typical = members[np.argsort(-membership[members], kind="stable")][:5]
+    profile: dict[str, Any] = {
+        "cluster": cluster,
+        "size": len(members),
+        "typical_users": [post.user_ids[u] for u in typical],
+    }
+    features = post.features
+    if features is not None:
+        profile["feature_means"] = {name: float(features[members, j].mean()) for j, name in enumerate(post.feature_names)}
+    if "latent" in post:
+        draws = post.flat("latent")[:, members].mean(axis=1)
+        low, high = np.quantile(draws, [0.025, 0.975])
+        profile["latent"] = {"mean": float(draws.mean()), "low": float(low), "high": float(high)}
+    return profile
+
+
+def summary_text(summary: dict[str, Any]) -> str:
+    """The summary for a reader."""
+    lines = [
+        f"{summary['users']} users in {len(summary['clusters'])} clusters "
+        f"({summary['clusters_in_an_average_draw']:.1f} in an average draw); "
+        f"{summary['chains']} chains of {summary['draws_per_chain']} draws."
+    ]
+    for cluster in summary["clusters"]:
+        line = f"  cluster {cluster['cluster']}: {cluster['size']} users, such as {', '.join(cluster['typical_users'])}"
+        if "latent" in cluster:
+            latent = cluster["latent"]
+            line += f"; latent {latent['mean']:.4g} ({latent['low']:.4g} to {latent['high']:.4g})"
+        if "feature_means" in cluster:
+            line += "; " + ", ".join(f"{name} {mean:.4g}" for name, mean in cluster["feature_means"].items())
+        lines.append(line)
+    return "\n".join([*lines, summary["verdict"]])
+
+
+def plot_run(folder: Path) -> list[Path]:
+    """Every picture that the run has data for, as PNG files."""
+    import io
+
+    from dualview import plots
+
+    plots.require_matplotlib()
+    import matplotlib.pyplot as plt
+
+    model = opened(folder)
+    post = model.posterior_
+    pictures: dict[str, Any] = {"clusters": lambda: plots.clusters(post)[0], "traces": lambda: plots.traces(post)[0, 0]}
+    if post.n_users <= 5000:
+        pictures["similarity"] = lambda: plots.similarity(post)
+    if post.features is not None and post.features.shape[1] > 1:
+        pictures["features"] = lambda: plots.features(model, post.features)
+    if "latent" in post:
+        pictures["latent"] = lambda: plots.latent(model)
+    make_folder(folder / "plots")
+    written = []
+    for name, draw in pictures.items():
+        figure = draw().figure
+        content = io.BytesIO()
+        figure.savefig(content, format="png", dpi=120, bbox_inches="tight")
+        plt.close(figure)
+        write_whole(folder / "plots" / f"{name}.png", content.getvalue())
+        written.append(folder / "plots" / f"{name}.png")
+    return written

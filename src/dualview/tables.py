@@ -1,0 +1,240 @@
+"""Tables of users and threads from files, with the ids they came with.
+
+users: a row per user, an id column and features. threads: a long table with a row per thread and participant, or a Matrix
+Market file of participation; outcomes in the same table or in one of their own, with a row per thread.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.io import mmread
+
+from dualview.behaviors import SharedOutcome
+from dualview.errors import FileError, InputError, MissingExtraError
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns are called."""
+
+    user: str = "user"
+    thread: str = "thread"
+    weight: str = "weight"
+    outcome: str = "outcome"
+
+
+@dataclass(frozen=True)
+class Users:
+    """Ids and features, a row per user."""
+
+    ids: list[str]
+    features: pd.DataFrame | None
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Thread ids, who took part, what came out; ``notes`` say what was left out or added up on the way."""
+
+    ids: list[str]
+    participation: sparse.csr_array
+    outcome: NDArray[np.float64] | None
+    covariates: pd.DataFrame | None
+    notes: list[str] = field(default_factory=list)
+
+    def behavior(self, intercept: bool) -> SharedOutcome:
+        """The threads as a behaviour."""
+        return SharedOutcome(self.participation, self.outcome, covariates=self.covariates, intercept=intercept)
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """A CSV, TSV or Parquet file, compressed or not; ids stay as they are written."""
+    if not path.is_file():
+        raise FileError(f"{path}: there is no such file.")
+    kinds = [suffix.lower() for suffix in path.suffixes]
+    try:
+        if ".parquet" in kinds:
+            return pd.read_parquet(path)
+        return pd.read_csv(path, sep="\t" if ".tsv" in kinds else ",")
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{path}: reading it needs another package ({error}): pip install 'dualview[tables]'."
+        ) from error
+    except (OSError, ValueError, EOFError) as error:
+        raise FileError(f"{path} cannot be read as a table: {error}.") from error
+
+
+def _ids(values: pd.Series) -> list[str]:
+    return [str(value) for value in values]
+
+
+def _named(ids: Sequence[str]) -> str:
+    shown = ", ".join(ids[:_SHOWN])
+    return shown + (f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else "")
+
+
+def _require(table: pd.DataFrame, column: str, path: Path, option: str) -> None:
+    if column not in table.columns:
+        found = ", ".join(map(str, table.columns))
+        raise InputError(f"{path} must have a column {column!r}; it has {found}. Name it with {option}.")
+    missing = np.flatnonzero(table[column].isna())
+    if len(missing):
+        rows = _named([str(row + 2) for row in missing])
+        raise InputError(f"{path}: column {column!r} is empty in line(s) {rows}.")
+
+
+def read_users(path: Path, columns: Columns) -> Users:
+    """Users and their features: every other column."""
+    table = read_table(path)
+    _require(table, columns.user, path, "--user-column")
+    ids = _ids(table[columns.user])
+    repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
+    if repeated:
+        raise InputError(f"{path}: users must be listed once; listed more than once: {_named(repeated)}.")
+    features = table.drop(columns=columns.user)
+    return Users(ids, features if features.shape[1] else None)
+
+
+def read_threads(
+    path: Path,
+    users: Sequence[str],
+    columns: Columns,
+    *,
+    outcomes: Path | None = None,
+    covariates: Sequence[str] = (),
+    drop_unknown: bool = False,
+    need_outcome: bool = True,
+) -> Threads:
+    """Threads of known users. Ids decide who is who, not positions."""
+    if any(suffix == ".mtx" for suffix in path.suffixes):
+        ids, matrix, notes = _matrix_market(path, users)
+        per_thread = None if outcomes is None else _per_thread(read_table(outcomes), outcomes, columns)
+        if per_thread is not None:
+            if len(per_thread) != len(ids):
+                raise InputError(f"{outcomes} must have a row per row of {path}, {len(ids)}; it has {len(per_thread)}.")
+            ids = list(per_thread.index)
+    else:
+        table = read_table(path)
+        ids, matrix, notes = _long(table, path, users, columns, drop_unknown)
+        source = (table, path) if outcomes is None else (read_table(outcomes), outcomes)
+        wanted = [*covariates, *([columns.outcome] if need_outcome or columns.outcome in source[0] else [])]
+        per_thread = _per_thread(source[0], source[1], columns, wanted) if wanted or outcomes is not None else None
+        if per_thread is not None:
+            ids, matrix, extra = _matched(ids, matrix, per_thread)
+            notes += extra
+    outcome = _outcome(per_thread, ids, columns, need_outcome, outcomes or path)
+    chosen = None
+    if covariates:
+        assert per_thread is not None
+        chosen = per_thread.loc[ids, list(covariates)].reset_index(drop=True)
+    silent = int((np.asarray(abs(matrix).sum(axis=0)).ravel() == 0).sum())
+    if silent:
+        notes.append(f"{silent} of {len(users)} users take part in no thread; they are kept and known by their features only")
+    return Threads(ids, matrix, outcome, chosen, notes)
+
+
+def _matrix_market(path: Path, users: Sequence[str]) -> tuple[list[str], sparse.csr_array, list[str]]:
+    try:
+        matrix = sparse.csr_array(mmread(path))
+    except (OSError, ValueError, TypeError) as error:
+        raise FileError(f"{path} cannot be read as a Matrix Market file: {error}.") from error
+    if matrix.shape[1] != len(users):
+        hint = " It looks transposed." if matrix.shape[0] == len(users) else ""
+        raise InputError(
+            f"{path} must have a column per user, {len(users)}; it is {matrix.shape[0]} by {matrix.shape[1]}.{hint}"
+        )
+    return [str(row) for row in range(matrix.shape[0])], matrix, []
+
+
+def _long(
+    table: pd.DataFrame, path: Path, users: Sequence[str], columns: Columns, drop_unknown: bool
+) -> tuple[list[str], sparse.csr_array, list[str]]:
+    """The participation matrix of a long table, threads in order of appearance."""
+    _require(table, columns.thread, path, "--thread-column")
+    _require(table, columns.user, path, "--user-column")
+    notes: list[str] = []
+    place = {user: u for u, user in enumerate(users)}
+    user_ids, thread_ids = pd.Series(_ids(table[columns.user])), pd.Series(_ids(table[columns.thread]))
+    known = user_ids.isin(place.keys())
+    if not known.all():
+        unknown = sorted(user_ids[~known].unique())
+        if not drop_unknown:
+            raise InputError(
+                f"{path}: {len(unknown)} user(s) are not in the table of users: {_named(unknown)}. Add them there, or leave "
+                "their rows out with --drop-unknown."
+            )
+        notes.append(f"{int((~known).sum())} rows of {len(unknown)} unknown users left out ({_named(unknown)})")
+    weights = np.ones(len(table))
+    if columns.weight in table:
+        weights = pd.to_numeric(table[columns.weight], errors="coerce").to_numpy(dtype=float)
+        if not np.isfinite(weights).all():
+            rows = _named([str(row + 2) for row in np.flatnonzero(~np.isfinite(weights))])
+            raise InputError(f"{path}: column {columns.weight!r} must hold numbers; it does not in line(s) {rows}.")
+    ids = thread_ids.drop_duplicates().tolist()
+    row_of = {thread: t for t, thread in enumerate(ids)}
+    rows = thread_ids[known].map(row_of).to_numpy(dtype=np.int64)
+    cells = user_ids[known].map(place).to_numpy(dtype=np.int64)
+    repeated = int(pd.Series(list(zip(rows, cells, strict=True))).duplicated().sum())
+    if repeated:
+        notes.append(f"{repeated} repeated rows of the same thread and user: their weights were added up")
+    shape = (len(ids), len(users))
+    matrix = sparse.csr_array((weights[known.to_numpy()], (rows, cells)), shape=shape)
+    empty = np.diff(matrix.indptr) == 0
+    if empty.any():
+        notes.append(
+            f"{int(empty.sum())} threads without a known user left out ({_named([ids[t] for t in np.flatnonzero(empty)])})"
+        )
+        kept = np.flatnonzero(~empty)
+        ids, matrix = [ids[t] for t in kept], matrix[kept]
+    return ids, matrix, notes
+
+
+def _per_thread(table: pd.DataFrame, path: Path, columns: Columns, wanted: Sequence[str] | None = None) -> pd.DataFrame:
+    """A row per thread, by id; values that differ between the rows of a thread are an error."""
+    _require(table, columns.thread, path, "--thread-column")
+    chosen = list(wanted) if wanted is not None else [c for c in table.columns if c not in (columns.thread, columns.user)]
+    for column in chosen:
+        _require(table, column, path, "--outcome-column" if column == columns.outcome else "--covariates")
+    narrow = table[chosen].copy()
+    narrow.index = pd.Index(_ids(table[columns.thread]), name=columns.thread)
+    different = narrow.groupby(level=0, sort=False).nunique()
+    for column in chosen:
+        bad = different.index[different[column] > 1].tolist()
+        if bad:
+            raise InputError(f"{path}: {column!r} must be the same in all rows of a thread; it is not in {_named(bad)}.")
+    return narrow[~narrow.index.duplicated()]
+
+
+def _matched(
+    ids: list[str], matrix: sparse.csr_array, per_thread: pd.DataFrame
+) -> tuple[list[str], sparse.csr_array, list[str]]:
+    """Threads that have both participants and an outcome."""
+    notes = []
+    without_users = [thread for thread in per_thread.index if thread not in set(ids)]
+    if without_users:
+        notes.append(f"{len(without_users)} threads without a known user left out ({_named(without_users)})")
+    missing = [thread for thread in ids if thread not in per_thread.index]
+    if missing:
+        raise InputError(f"{len(missing)} thread(s) have participants but no outcome: {_named(missing)}.")
+    return ids, matrix, notes
+
+
+def _outcome(
+    per_thread: pd.DataFrame | None, ids: list[str], columns: Columns, needed: bool, path: Path
+) -> NDArray[np.float64] | None:
+    if per_thread is None or columns.outcome not in per_thread:
+        if needed:
+            raise InputError(f"{path} must have a column {columns.outcome!r} (or name another with --outcome-column).")
+        return None
+    values: Any = pd.to_numeric(per_thread.loc[ids, columns.outcome], errors="coerce").to_numpy(dtype=float)
+    bad = [thread for thread, value in zip(ids, values, strict=True) if not np.isfinite(value)]
+    if bad:
+        raise InputError(f"{path}: the outcome must be a number; it is not in thread(s) {_named(bad)}.")
+    return np.asarray(values)

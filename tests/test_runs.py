@@ -1,0 +1,206 @@
+"""Runs in folders, as a user of the command line makes them."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.io import mmwrite
+
+import dualview as dv
+from dualview import cli
+from dualview.errors import InputError
+from dualview.tables import Columns, read_threads, read_users
+
+FORUM = dv.datasets.agreement(12, 24, seed=0)
+USERS = [f"user {u}" for u in range(12)]
+SHORT = ["--warmup", "20", "--draws", "30", "--chains", "2", "--quiet"]
+
+
+def write_tables(folder: Path) -> tuple[Path, Path]:
+    users = pd.DataFrame(FORUM.features, columns=["posts", "degree"])
+    users.insert(0, "user", USERS)
+    users.to_csv(folder / "users.csv", index=False)
+    rows = [
+        {"thread": f"t{t}", "user": USERS[u], "weight": FORUM.participation[t, u], "outcome": FORUM.outcome[t]}
+        for t in range(24)
+        for u in np.flatnonzero(FORUM.participation[t])
+    ]
+    pd.DataFrame(rows).to_csv(folder / "threads.csv", index=False)
+    return folder / "users.csv", folder / "threads.csv"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    users, threads = write_tables(folder)
+    assert cli.main(["fit", str(users), str(threads), "--out", str(folder / "run"), *SHORT]) == 0
+    return folder
+
+
+def test_fit_equals_the_fit_in_python(run: Path) -> None:
+    post = dv.load(run / "run" / "posterior.nc")
+    model = dv.DualViewMixture(n_warmup=20, n_draws=30, n_chains=2)
+    model.fit(FORUM.features, dv.SharedOutcome(FORUM.participation, FORUM.outcome))
+    np.testing.assert_allclose(post["latent"], model.posterior_["latent"], rtol=1e-6)
+    assert post.user_ids == USERS
+    assert post.feature_names == ["posts", "degree"]
+    table = pd.read_csv(run / "run" / "users.csv")
+    assert table["user"].tolist() == USERS
+    np.testing.assert_array_equal(table["cluster"], model.labels_)
+
+
+def test_resume_of_a_finished_run_and_with_more_draws(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = dv.load(run / "run" / "posterior.nc")
+    assert cli.main(["resume", str(run / "run"), "--quiet"]) == 0
+    np.testing.assert_array_equal(dv.load(run / "run" / "posterior.nc")["alpha"], before["alpha"])
+    users, threads = write_tables(tmp_path)
+    assert cli.main(["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *SHORT]) == 0
+    assert cli.main(["resume", str(tmp_path / "run"), "--draws", "40", "--quiet"]) == 0
+    longer = dv.load(tmp_path / "run" / "posterior.nc")
+    assert longer.n_draws == 40
+    np.testing.assert_array_equal(longer["alpha"][:, :30], before["alpha"])
+    assert "posterior.nc" in capsys.readouterr().out
+
+
+def test_changed_tables_are_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    users, threads = write_tables(tmp_path)
+    assert cli.main(["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *SHORT]) == 0
+    table = pd.read_csv(threads)
+    table.loc[table["thread"] == "t0", "outcome"] += 1
+    table.to_csv(threads, index=False)
+    assert cli.main(["resume", str(tmp_path / "run"), "--quiet"]) == 2
+    assert "outcome has changed" in capsys.readouterr().err
+    del run
+
+
+def test_predict_writes_a_row_per_thread(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "predictions.csv"
+    assert cli.main(["predict", str(run / "run"), str(run / "threads.csv"), "--out", str(out)]) == 0
+    table = pd.read_csv(out)
+    assert table["thread"].tolist() == [f"t{t}" for t in range(24)]
+    assert (table["low"] < table["mean"]).all()
+    assert "negative log-likelihood" in capsys.readouterr().out
+    model = dv.DualViewMixture.from_posterior(dv.load(run / "run" / "posterior.nc"))
+    np.testing.assert_allclose(table["mean"], model.predict_outcome(FORUM.participation).mean, rtol=1e-6)
+    strangers = pd.DataFrame({"thread": ["a", "a"], "user": ["user 1", "nobody"]})
+    strangers.to_csv(tmp_path / "new.csv", index=False)
+    assert cli.main(["predict", str(run / "run"), str(tmp_path / "new.csv"), "--out", str(out)]) == 2
+    assert "not in the table of users: nobody" in capsys.readouterr().err
+    assert cli.main(["predict", str(run / "run"), str(tmp_path / "new.csv"), "--drop-unknown", "--out", str(out)]) == 0
+    assert "1 rows of 1 unknown users left out" in capsys.readouterr().out
+
+
+def test_summary_for_readers_and_for_programs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["summary", str(run / "run")]) == 0
+    text = capsys.readouterr().out
+    assert "12 users in" in text
+    assert "onverged" in text
+    assert cli.main(["summary", str(run / "run"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert sum(cluster["size"] for cluster in found["clusters"]) == 12
+    assert set(found["clusters"][0]["feature_means"]) == {"posts", "degree"}
+
+
+def test_plot_draws_everything(run: Path) -> None:
+    assert cli.main(["plot", str(run / "run")]) == 0
+    names = {path.name for path in (run / "run" / "plots").iterdir()}
+    assert names == {"clusters.png", "traces.png", "similarity.png", "features.png", "latent.png"}
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in (run / "run" / "plots").iterdir())
+
+
+def test_as_a_process(run: Path) -> None:
+    command = [sys.executable, "-m", "dualview.cli", "summary", str(run / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "12 users in" in done.stdout
+    command[-1] = str(run / "absent")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("dualview: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_matrix_market_and_compressed_and_parquet_tables(tmp_path: Path) -> None:
+    users, threads = write_tables(tmp_path)
+    table = pd.read_csv(threads)
+    with gzip.open(tmp_path / "threads.csv.gz", "wt") as file:
+        table.to_csv(file, index=False)
+    table.to_parquet(tmp_path / "threads.parquet")
+    mmwrite(tmp_path / "p.mtx", sparse.coo_matrix(FORUM.participation))
+    pd.DataFrame({"thread": [f"t{t}" for t in range(24)], "outcome": FORUM.outcome}).to_csv(tmp_path / "o.csv", index=False)
+    ids = read_users(users, Columns()).ids
+    expected = read_threads(threads, ids, Columns())
+    for name, outcomes in (("threads.csv.gz", None), ("threads.parquet", None), ("p.mtx", tmp_path / "o.csv")):
+        found = read_threads(tmp_path / name, ids, Columns(), outcomes=outcomes)
+        np.testing.assert_allclose(found.participation.toarray(), expected.participation.toarray())
+        np.testing.assert_allclose(found.outcome, expected.outcome)
+        assert found.ids == expected.ids
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"thread": ["a"], "user": ["user 1"]}, "must have a column 'outcome'; it has thread, user"),
+        (
+            {"thread": ["a"], "person": ["user 1"]},
+            "must have a column 'user'; it has thread, person. Name it with --user-column",
+        ),
+        (
+            {"thread": ["a", "a"], "user": ["user 1", "user 2"], "outcome": [1, 2]},
+            "the same in all rows of a thread; it is not in a",
+        ),
+        ({"thread": ["a"], "user": ["user 1"], "outcome": ["long"]}, "must be a number; it is not in thread.s. a"),
+        ({"thread": ["a", None], "user": ["user 1"] * 2, "outcome": [1, 1]}, "column 'thread' is empty in line.s. 3"),
+        (
+            {"thread": ["a"], "user": ["user 1"], "outcome": [1], "weight": ["x"]},
+            "'weight' must hold numbers; it does not in line",
+        ),
+        ({"thread": ["a"], "user": ["x"], "outcome": [1]}, "1 user.s. are not in the table of users: x"),
+    ],
+)
+def test_bad_threads(rows: dict, message: str, tmp_path: Path) -> None:
+    pd.DataFrame(rows).to_csv(tmp_path / "threads.csv", index=False)
+    with pytest.raises(InputError, match=message):
+        read_threads(tmp_path / "threads.csv", USERS, Columns())
+
+
+def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+    rows = {"thread": ["a", "a", "b", "b", "c"], "user": ["user 1", "user 1", "user 2", "x", "x"], "outcome": [1, 1, 2, 2, 3]}
+    pd.DataFrame(rows).to_csv(tmp_path / "threads.csv", index=False)
+    found = read_threads(tmp_path / "threads.csv", USERS, Columns(), drop_unknown=True)
+    assert found.ids == ["a", "b"]
+    assert found.participation.toarray()[0, 1] == 2
+    notes = " | ".join(found.notes)
+    assert "2 rows of 1 unknown users left out (x)" in notes
+    assert "1 repeated rows" in notes
+    assert "1 threads without a known user left out (c)" in notes
+    assert "10 of 12 users take part in no thread" in notes
+
+
+def test_bad_users(tmp_path: Path) -> None:
+    pd.DataFrame({"user": ["a", "b", "a"], "x": [1, 2, 3]}).to_csv(tmp_path / "users.csv", index=False)
+    with pytest.raises(InputError, match="listed more than once: a"):
+        read_users(tmp_path / "users.csv", Columns())
+
+
+def test_ids_decide_not_positions() -> None:
+    """Participation with its users in another order than the rows of X gives the same fit."""
+    features = pd.DataFrame(FORUM.features, index=USERS)
+    order = np.random.default_rng(0).permutation(12)
+    shuffled = dv.SharedOutcome(FORUM.participation[:, order], FORUM.outcome, users=[USERS[u] for u in order])
+    straight = dv.SharedOutcome(FORUM.participation, FORUM.outcome)
+    options = {"n_warmup": 5, "n_draws": 5, "n_chains": 1}
+    a = dv.DualViewMixture(**options).fit(features, shuffled)
+    b = dv.DualViewMixture(**options).fit(FORUM.features, straight)
+    np.testing.assert_allclose(a.latent_, b.latent_)
+    assert a.posterior_.user_ids == USERS
+    other = dv.SharedOutcome(FORUM.participation, FORUM.outcome, users=["somebody", *USERS[1:]])
+    with pytest.raises(InputError, match="only in X: user 0; only in the behaviour: somebody"):
+        dv.DualViewMixture(**options).fit(features, other)
