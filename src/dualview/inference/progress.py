@@ -15,6 +15,7 @@ class Bar:
     def __init__(self, n_chains: int, n_iterations: int, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._iterations = np.zeros(n_chains, dtype=np.int64)
+        self._first = np.full(n_chains, -1, dtype=np.int64)  # where each chain was taken up
         self._clusters = np.zeros(n_chains, dtype=np.int64)
         self._total = n_chains * n_iterations
         self._began = self._written = time.monotonic()
@@ -25,6 +26,8 @@ class Bar:
 
     def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:
         self._iterations[chain], self._clusters[chain] = iteration, n_clusters
+        if self._first[chain] < 0:
+            self._first[chain] = iteration - 1
         now = time.monotonic()
         if now - self._written > 0.1 and self._lock.acquire(blocking=False):
             self._written = now
@@ -36,7 +39,7 @@ class Bar:
 
     def _write(self, now: float, end: str) -> None:
         done = int(self._iterations.sum())
-        speed = done / max(now - self._began, 1e-9)
+        speed = (done - int(self._first.clip(0).sum())) / max(now - self._began, 1e-9)
         left = (self._total - done) / max(speed, 1e-9)
         filled = 20 * done // max(self._total, 1)
         running = self._clusters[self._iterations > 0]
