@@ -68,7 +68,7 @@ def fit(
     thin: int = 1,
     chains: int = 4,
     seed: int = 0,
-    jobs: int | None = None,
+    jobs: int = -1,
     quiet: bool = False,
 ) -> None:
     """Fit tables of users and threads; saves as it goes, so that a run can be killed and resumed.
@@ -87,8 +87,14 @@ def fit(
         Folder of the run.
     outcomes
         A row per thread: thread, outcome, perhaps covariates. By default they are columns of the threads.
-    user_column, thread_column, weight_column, outcome_column
-        What the columns are called.
+    user_column
+        What the column of user ids is called.
+    thread_column
+        What the column of thread ids is called.
+    weight_column
+        What the column of weights is called.
+    outcome_column
+        What the column of outcomes is called.
     covariates
         Columns with properties of the threads, each with a slope outside the mixture.
     intercept
@@ -97,12 +103,18 @@ def fit(
         Leave out rows of users who are not in the table of users.
     clusters
         Fixed number of clusters; inferred by default.
-    warmup, draws, thin, chains
-        Length of the chains.
+    warmup
+        Iterations of each chain before draws are kept.
+    draws
+        Draws to keep of each chain.
+    thin
+        Iterations for each draw that is kept.
+    chains
+        Number of chains.
     seed
         Same seed, same draws.
     jobs
-        Chains at a time.
+        Chains at a time; all cores by default.
     quiet
         Errors and the summary only.
     """
@@ -127,7 +139,7 @@ def fit(
     print(fit_run(request, out, n_jobs=jobs, quiet=quiet))
 
 
-def resume(run: Path, *, draws: int | None = None, jobs: int | None = None, quiet: bool = False) -> None:
+def resume(run: Path, *, draws: int | None = None, jobs: int = -1, quiet: bool = False) -> None:
     """Go on with a run that was stopped or killed; its draws are those of a run that was not.
 
     Example: dualview resume run
@@ -139,7 +151,7 @@ def resume(run: Path, *, draws: int | None = None, jobs: int | None = None, quie
     draws
         Draws per chain; more than were asked for at first are allowed.
     jobs
-        Chains at a time.
+        Chains at a time; all cores by default.
     quiet
         Errors and the summary only.
     """

@@ -53,7 +53,7 @@ class Request:
             raise FileError(f"{path} cannot be read ({error}).") from error
 
 
-def fit_run(request: Request, folder: Path, *, n_jobs: int | None = None, quiet: bool = False) -> str:
+def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
     """Fit what is asked, or go on with it where the folder's files stop; returns a summary in words."""
     users, behavior, notes = _inputs(request)
     make_folder(folder)
@@ -74,6 +74,8 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int | None = None, quiet:
     features = None
     if users.features is not None:
         features = users.features.set_axis(pd.Index(users.ids, name="user"), axis=0)
+    if not (folder / "request.json").exists():  # before the work, so that a run that is killed can be resumed
+        request.save(folder)
     model.fit(features, behavior)
     request.save(folder)
     model.posterior_.save(folder / "posterior.nc")
