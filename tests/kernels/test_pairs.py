@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import naive
-from dualview.kernels.pairs import pairs_in_both, similarity, squared_losses, squared_losses_by_draws
+from dualview.kernels.pairs import similarity, squared_losses
+from dualview.kernels.search import overlap, overlaps
 from yardsticks import python_of
 
 N_LABELS = 5
@@ -35,15 +36,16 @@ def test_losses_are_the_plain_sums_less_a_constant(z):
     together = naive.similarity(z)
     losses = naive_losses(z, together) - (together**2).sum()
     np.testing.assert_allclose(squared_losses(z, together), losses, atol=1e-12)
-    np.testing.assert_allclose(squared_losses_by_draws(z, N_LABELS), losses, atol=1e-12)
+    sums, own = overlaps(z, N_LABELS, False, 0, 1)
+    np.testing.assert_allclose(own - 2 * sums / len(z), losses, atol=1e-12)
 
 
 @SETTINGS
 @given(arrays(np.int64, (2, 9), elements=st.integers(0, N_LABELS - 1)))
-def test_pairs_in_both_are_counted_one_by_one(z):
+def test_overlap_counts_pairs_in_both_one_by_one(z):
     a, b = z
     expected = sum(a[i] == a[j] and b[i] == b[j] for i in range(9) for j in range(9))
-    assert pairs_in_both(a, b, N_LABELS) == expected
+    assert overlap(a, b, N_LABELS, False) == expected
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -53,7 +55,7 @@ def test_names_of_clusters_do_not_matter(seed):
     renamed = np.array([rng.permutation(N_LABELS)[draw] for draw in z])
     np.testing.assert_array_equal(similarity(renamed), similarity(z))
     np.testing.assert_array_equal(squared_losses(renamed, similarity(z)), squared_losses(z, similarity(z)))
-    np.testing.assert_array_equal(squared_losses_by_draws(renamed, N_LABELS), squared_losses_by_draws(z, N_LABELS))
+    np.testing.assert_allclose(overlaps(renamed, N_LABELS, True, 0, 1), overlaps(z, N_LABELS, True, 0, 1))
 
 
 def test_permuting_users_permutes_the_similarity():
@@ -65,5 +67,5 @@ def test_permuting_users_permutes_the_similarity():
 def test_compiled_numbers_are_those_of_python():
     z = np.random.default_rng(10).integers(0, 3, (6, 12))
     together = similarity(z)
-    for kernel, *arguments in [(similarity, z), (squared_losses, z, together), (squared_losses_by_draws, z, 3)]:
+    for kernel, *arguments in [(similarity, z), (squared_losses, z, together), (overlap, z[0], z[1], 3, True)]:
         np.testing.assert_array_equal(kernel(*arguments), python_of(kernel)(*arguments))

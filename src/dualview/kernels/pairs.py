@@ -33,30 +33,3 @@ def squared_losses(z, together):
                 if z[n, i] == z[n, j]:
                     losses[n] += 1.0 - 2.0 * together[i, j]
     return losses
-
-
-@compiled
-def pairs_in_both(a, b, n_labels):
-    """Σ_kl n_kl²: ordered pairs of users (each with itself too) that are together in both partitions; labels < n_labels."""
-    table = np.zeros((n_labels, n_labels), dtype=np.int64)
-    total = 0
-    for u in range(a.shape[0]):
-        total += 2 * table[a[u], b[u]] + 1
-        table[a[u], b[u]] += 1
-    return total
-
-
-@compiled
-def squared_losses_by_draws(z, n_labels):
-    """The same as ``squared_losses`` against the draws' own similarity, without a users × users matrix."""
-    n_draws = z.shape[0]
-    both = np.zeros(n_draws)
-    own = np.zeros(n_draws)
-    for n in range(n_draws):
-        own[n] = pairs_in_both(z[n], z[n], n_labels)
-        both[n] += own[n]
-        for m in range(n):
-            shared = pairs_in_both(z[n], z[m], n_labels)
-            both[n] += shared
-            both[m] += shared
-    return own - 2.0 * both / n_draws
