@@ -1,4 +1,4 @@
-"""The laws of the model in its own parametrisation (MODEL: N by covariance, W and G by expectation).
+"""The laws of the model in its own parametrisation (docs/model.md: N by covariance, W and G by expectation).
 
 Each says its log density; normal and Wishart take what conjugate updates produce, so nothing is inverted.
 """

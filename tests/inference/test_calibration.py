@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from dualview.behaviors.shared_outcome import ThreadRegression
+from dualview.behaviors.thread_regression import ThreadRegression
 from dualview.inference import gibbs
 from dualview.model import Model, State
 from dualview.partitions import ChineseRestaurant, FiniteDirichlet

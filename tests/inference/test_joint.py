@@ -9,7 +9,7 @@ import pytest
 from scipy.linalg import solve_triangular
 
 from checks import ACCEPT, REJECT, joint_test, mutate, rebind, worst
-from dualview.behaviors.shared_outcome import ThreadRegression
+from dualview.behaviors.thread_regression import ThreadRegression
 from dualview.distributions import G
 from dualview.inference import gibbs
 from dualview.kernels import ars, assign, concentration, gaussian
