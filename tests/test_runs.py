@@ -210,7 +210,7 @@ def test_ids_decide_not_positions() -> None:
 def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     """Killed as soon as something is on disk; resumed, it has the draws of a run that was not."""
     users, threads = write_tables(tmp_path)
-    length = ["--warmup", "100", "--draws", "1500", "--chains", "2", "--quiet"]
+    length = ["--warmup", "100", "--draws", "3000", "--chains", "2", "--quiet"]
     command = [sys.executable, "-m", "dualview.cli", "fit", str(users), str(threads), "--out", str(tmp_path / "run"), *length]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None and not list((tmp_path / "run").glob("chain-*/*.h5")):
@@ -220,7 +220,7 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     process.wait()
     assert not (tmp_path / "run" / "posterior.nc").exists()
     assert cli.main(["resume", str(tmp_path / "run"), "--quiet"]) == 0
-    model = dv.DualViewMixture(n_warmup=100, n_draws=1500, n_chains=2)
+    model = dv.DualViewMixture(n_warmup=100, n_draws=3000, n_chains=2)
     features = pd.read_csv(users, index_col="user")
     model.fit(features, read_threads(threads, USERS, Columns()).behavior(False))
     np.testing.assert_array_equal(dv.load(tmp_path / "run" / "posterior.nc")["latent"], model.posterior_["latent"])

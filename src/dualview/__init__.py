@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from dualview._version import __version__
 
 if TYPE_CHECKING:
-    from dualview import datasets, plots
+    from dualview import datasets, errors, plots
     from dualview.behaviors import SharedOutcome
     from dualview.mixture import DualViewMixture
     from dualview.posterior import Posterior, load
@@ -20,7 +20,7 @@ _HOMES = {
     "SharedOutcome": "dualview.behaviors",
     "load": "dualview.posterior",
 }
-_MODULES = ("datasets", "plots")
+_MODULES = ("datasets", "errors", "plots")
 
 __all__ = [
     "DualViewMixture",
@@ -29,6 +29,7 @@ __all__ = [
     "SharedOutcome",
     "__version__",
     "datasets",
+    "errors",
     "load",
     "plots",
 ]

@@ -62,8 +62,8 @@ class Predictions:
         X_new : array or DataFrame (J, D)
             Their features. None when the fit had no features.
         behavior_new : SharedOutcome, optional
-            What they did so far. Columns of participation: the users of the fit, then the new ones (or the new ones alone).
-            A thread may have one new user.
+            What they did so far. Columns of participation: the users of the fit, then the new ones; with X_new, or for fewer
+            new users than the fit has, the new ones alone will do. A thread may have one new user.
         """
         check_is_fitted(self, "posterior_")
         self._fitted_behavior()

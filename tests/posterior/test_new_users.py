@@ -1,6 +1,7 @@
 """Users the fit has not seen: against fits that include them, and against hand-made cases."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from scipy import sparse
 
 import dualview as dv
 from dualview.errors import DataWarning, InputError
+from dualview.posterior.new_users import NewUsers
 from dualview.posterior.predictive import NormalMixture
 
 N_USERS, N_THREADS, N_RUNS = 10, 14, 8
@@ -102,6 +104,41 @@ def test_outcome_with_a_new_user_equals_a_fit_that_includes_it() -> None:
         return np.array([outcome.cdf([threshold])[0] for threshold in thresholds])
 
     assert compare(predicted, refitted) < 4.5
+
+
+@pytest.mark.parametrize("alpha", [0.5, 30.0])
+def test_new_users_meet_in_a_new_cluster_as_often_as_the_prior_says(alpha: float) -> None:
+    """Three users of one cluster, and features that say nothing: two newcomers follow the Chinese restaurant."""
+    n_draws, n_fresh = 40_000, 4
+    draw = np.repeat(np.arange(n_draws), 1 + n_fresh)
+    rows = SimpleNamespace(
+        n_draws=n_draws,
+        draw=draw,
+        first=np.arange(n_draws) * (1 + n_fresh),
+        component=np.tile([0] + [-1] * n_fresh, n_draws),
+        weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
+        new_weight=np.full(n_draws, alpha),
+        total=np.full(n_draws, 3.0 + alpha),
+        latent=(np.tile(np.arange(1.0 + n_fresh), n_draws), np.ones(len(draw))),  # the cluster's number for a coefficient
+        log_features=lambda _x, _n: np.zeros((1, len(draw))),
+    )
+    users = NewUsers(rows, None, 2)  # type: ignore[arg-type]
+    log_density, clusters, _ = users.impute(np.random.default_rng(0), np.array([0, 1]))
+    np.testing.assert_allclose(log_density, 0.0, atol=1e-12)
+    first, second = clusters
+    expected = {
+        "both old": 3 / (3 + alpha) * 4 / (4 + alpha),
+        "together in a new one": alpha / (3 + alpha) * 1 / (4 + alpha),
+        "each in a new one": alpha / (3 + alpha) * alpha / (4 + alpha),
+    }
+    found = {
+        "both old": (first == 0) & (second == 0),
+        "together in a new one": (first > 0) & (second == first),
+        "each in a new one": (first > 0) & (second > 0) & (second != first),
+    }
+    for event, probability in expected.items():
+        error = np.sqrt(probability * (1 - probability) / n_draws)
+        assert abs(found[event].mean() - probability) < 4.5 * error, event
 
 
 @pytest.fixture(scope="module")

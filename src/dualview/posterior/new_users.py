@@ -20,6 +20,7 @@ from dualview.posterior.predictive import NormalMixture, Parts
 Array = NDArray[np.float64]
 
 _BASE_DRAWS = 20_000  # components drawn from the base, over all draws of the posterior
+_LEAST_FRESH = 4  # and at least so many per draw
 _CELLS = 4_000_000
 _FEW = 50  # an effective number of draws below this is worth a warning
 
@@ -41,7 +42,7 @@ class Candidates:
         owner = table["owner"]
         spread = np.array([partition.spread(a) for a in alpha])
         new_weight = np.array([partition.new_weight(a) for a in alpha])
-        n_fresh = -(-_BASE_DRAWS // n_draws) if new_weight.any() else 0
+        n_fresh = max(_LEAST_FRESH, -(-_BASE_DRAWS // n_draws)) if new_weight.any() else 0
         total = np.bincount(owner, weights=table["count"] + spread[owner], minlength=n_draws) + new_weight
         self.n_draws = n_draws
         self.n_fresh = n_fresh
@@ -51,6 +52,7 @@ class Candidates:
         self.draw = draw[order]
         self.weight = weight[order]
         self.total = total
+        self.new_weight = new_weight
         self.component = np.concatenate([np.arange(len(owner)), np.full(n_draws * n_fresh, -1)])[order]
         self.first = np.searchsorted(self.draw, np.arange(n_draws))
         self._parameters = {
@@ -200,6 +202,7 @@ class NewUsers:
         rows = self._candidates
         weight = rows.weight.copy()
         total = rows.total.copy()
+        vacant = rows.component < 0
         log_density = np.zeros(rows.n_draws)
         means, variances = np.empty((len(members), rows.n_draws)), np.empty((len(members), rows.n_draws))
         for position, j in enumerate(members):
@@ -215,8 +218,11 @@ class NewUsers:
             chosen = np.clip(chosen, rows.first, last)
             log_density += top + np.log(by_draw / total)
             means[position], variances[position] = (part[chosen] for part in rows.latent)
-            fresh = rows.component[chosen] < 0
-            weight[chosen] = np.where(fresh & (weight[chosen] < 1.0), 1.0, weight[chosen] + 1.0)
+            opened = vacant[chosen]
+            weight[chosen] = np.where(opened, 1.0, weight[chosen] + 1.0)
+            vacant[chosen] = False
+            n_vacant = np.bincount(rows.draw[vacant], minlength=rows.n_draws)
+            weight[vacant] = (rows.new_weight / np.maximum(n_vacant, 1))[rows.draw[vacant]]
             total += 1.0
         return log_density, means, variances
 
