@@ -40,6 +40,7 @@ test-slow: $(VENV)/ready
 	$(BIN)/pytest -n $(WORKERS) -m "slow or paper"
 
 bench: $(VENV)/ready
+	$(BIN)/python -m benchmarks.partitions
 	$(BIN)/python -m benchmarks
 
 clean:
