@@ -4,6 +4,7 @@ design (T, N), outcome (T,), prior_mean and prior_precision (N,). All three draw
 N(Λ⁻¹(diag(s) μ + s_y Pᵀy), Λ⁻¹) with Λ = diag(s) + s_y PᵀP.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,14 +43,15 @@ def _dense(matrix: Any) -> Array:
     return np.ascontiguousarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=float)
 
 
-class _Factorised:
+class _Factorised(ABC):
     """A draw by a quick factorisation, and by rotations in states so extreme that the quick one loses its digits."""
 
     _design: Any
     _outcome: Array
 
+    @abstractmethod
     def _quick(self, rng: np.random.Generator, *parameters: Any) -> Array:
-        raise NotImplementedError
+        """The draw by the quick factorisation; NaN or LinAlgError where it loses its digits."""
 
     def draw(self, rng: np.random.Generator, noise_precision: float, prior_mean: Array, prior_precision: Array) -> Array:
         parameters = (noise_precision, prior_mean, prior_precision, rng.standard_normal(len(prior_mean)))
