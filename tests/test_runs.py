@@ -224,3 +224,24 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     features = pd.read_csv(users, index_col="user")
     model.fit(features, read_threads(threads, USERS, Columns()).behavior(False))
     np.testing.assert_array_equal(dv.load(tmp_path / "run" / "posterior.nc")["latent"], model.posterior_["latent"])
+
+
+def test_predictions_go_by_ids_too() -> None:
+    """Columns of new threads in another order, some left out, and users whom the fit does not know."""
+    behavior = dv.SharedOutcome(FORUM.participation, FORUM.outcome, users=USERS)
+    model = dv.DualViewMixture(n_warmup=5, n_draws=20, n_chains=1).fit(pd.DataFrame(FORUM.features, index=USERS), behavior)
+    loaded = dv.DualViewMixture.from_posterior(model.posterior_)
+    order = [7, 2, 9]
+    threads = np.zeros((2, 12))
+    threads[:, order] = [[1.0, 0.0, 2.0], [0.0, 3.0, 1.0]]
+    expected = model.predict_outcome(threads).mean
+    named = dv.SharedOutcome(threads[:, order], users=[USERS[u] for u in order])
+    for estimator in (model, loaded):
+        np.testing.assert_allclose(estimator.predict_outcome(named).mean, expected)
+        with pytest.raises(InputError, match=r"1 user\(s\) unknown to the fit \(somebody\)"):
+            estimator.predict_outcome(dv.SharedOutcome(np.ones((1, 2)), users=["user 1", "somebody"]))
+    with_new = dv.SharedOutcome(np.ones((1, 2)), users=["somebody", "user 1"])
+    positions = np.zeros((1, 13))
+    positions[0, [1, 12]] = 1.0
+    x_new = FORUM.features[:1]
+    np.testing.assert_allclose(model.predict_outcome(with_new, x_new).mean, model.predict_outcome(positions, x_new).mean)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 
-from dualview.behaviors import Behavior, SharedOutcome
+from dualview.behaviors import Behavior
 from dualview.checks import positive_number, whole_number
 from dualview.digests import digest
 from dualview.errors import ConvergenceWarning, DataWarning, InputError
@@ -301,8 +301,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         coords: dict[str, Any] = {"user": np.asarray(users)}
         if features is not None:
             coords["feature"] = coords["feature_other"] = feature_names(self)
-        if isinstance(behavior, SharedOutcome):
-            coords["coefficient"] = behavior.coefficient_names
+        if behavior is not None:
+            coords |= behavior.coords()
         return coords
 
 

@@ -97,9 +97,7 @@ def _inputs(request: Request) -> tuple[Users, Any, list[str]]:
         covariates=request.covariates,
         drop_unknown=request.drop_unknown,
     )
-    behavior = threads.behavior(request.intercept)
-    behavior.users = users.ids
-    return users, behavior, threads.notes
+    return users, threads.behavior(request.intercept, users.ids), threads.notes
 
 
 def opened(folder: Path) -> DualViewMixture:

@@ -49,9 +49,9 @@ class Threads:
     covariates: pd.DataFrame | None
     notes: list[str] = field(default_factory=list)
 
-    def behavior(self, intercept: bool) -> SharedOutcome:
-        """The threads as a behaviour."""
-        return SharedOutcome(self.participation, self.outcome, covariates=self.covariates, intercept=intercept)
+    def behavior(self, intercept: bool, users: Sequence[str] | None = None) -> SharedOutcome:
+        """The threads as a behaviour of users with these ids."""
+        return SharedOutcome(self.participation, self.outcome, self.covariates, intercept, users=users)
 
 
 def read_table(path: Path) -> pd.DataFrame:

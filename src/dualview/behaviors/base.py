@@ -82,6 +82,9 @@ class Behavior(Protocol):
     def aligned(self, users: Sequence[str]) -> "Behavior":
         """The same observations with the users in this order; an error names who is missing on either side."""
 
+    def coords(self) -> dict[str, Any]:
+        """Names along the axes of the likelihood's own parameters."""
+
     def described(self) -> dict[str, Any]:
         """What predictions need to know of the behaviour besides the draws, as plain values with a ``kind``."""
 

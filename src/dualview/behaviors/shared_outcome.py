@@ -144,6 +144,10 @@ class SharedOutcome:
         result.users = list(users)
         return result
 
+    def coords(self) -> dict[str, Any]:
+        """Names of the coefficients outside the mixture."""
+        return {"coefficient": self.coefficient_names}
+
     def described(self) -> dict[str, Any]:
         """Number of users and names of the coefficients."""
         covariates = self.coefficient_names[int(self.intercept) :]
@@ -155,7 +159,7 @@ class SharedOutcome:
         names = description["covariates"]
         covariates = Named(np.zeros((1, len(names))), names) if names else None
         nobody = sparse.csr_array((1, description["n_users"]))
-        return cls(nobody, covariates=covariates, intercept=description["intercept"])
+        return cls(nobody, covariates=covariates, intercept=description["intercept"], users=description["users"])
 
     def __len__(self) -> int:
         return int(self.participation.shape[1])
@@ -330,6 +334,8 @@ class SharedOutcome:
     def _like(self, new: Any, n_new: int) -> "SharedOutcome":
         """New threads, checked to be of the users of the fit and n_new others, with the same covariates."""
         threads = new if isinstance(new, SharedOutcome) else SharedOutcome(new, intercept=self.intercept)
+        if self.users is not None and threads.users is not None:
+            threads = _matched(threads, self.users, n_new)
         n_known, width = len(self), len(threads)
         alone = n_new > 0 and width == n_new
         if not alone and width != n_known + n_new:
@@ -383,6 +389,26 @@ def replace_participation(threads: SharedOutcome, participation: Any) -> SharedO
     wider = copy.copy(threads)
     wider.participation = participation
     return wider
+
+
+def _matched(threads: SharedOutcome, known: list[str], n_new: int) -> SharedOutcome:
+    """The threads with the columns of the fit's users in the fit's order, by id, then those of n_new others as they come."""
+    assert threads.users is not None
+    column = {user: u for u, user in enumerate(threads.users)}
+    fitted = set(known)
+    new = [user for user in threads.users if user not in fitted]
+    if len(new) != n_new:
+        names = ", ".join(new[:5]) or "none"
+        raise InputError(
+            f"New threads have {len(new)} user(s) unknown to the fit ({names}) and there are features of {n_new}: give X_new a "
+            "row for each, in the order of their columns, or leave out the threads they take part in."
+        )
+    given = sparse.csc_array(threads.participation)
+    silent = sparse.csc_array((threads.n_observations, 1))
+    columns = [given[:, [column[user]]] if user in column else silent for user in [*known, *new]]
+    result = replace_participation(threads, sparse.csr_array(sparse.hstack(columns, format="csr")))
+    result.users = [*known, *new]
+    return result
 
 
 def _width_message(threads: SharedOutcome, n_known: int, n_new: int) -> str:

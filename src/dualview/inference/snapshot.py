@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.inference.storage import BASE
 from dualview.model import State
 from dualview.views.gaussian import Components, GaussianState
 
 Arrays = dict[str, NDArray[Any]]
-
-_BASE = ("base_mean", "base_precision", "base_covariance", "base_dof")
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Snapshot:
         result |= {f"params.{name}": np.asarray(value) for name, value in self.state.params.items()}
         for name, view in self.state.views.items():
             result[f"view.{name}.means"], result[f"view.{name}.factors"] = view.components
-            result |= {f"view.{name}.{part}": np.asarray(value) for part, value in zip(_BASE, view.base, strict=True)}
+            result |= {f"view.{name}.{part}": np.asarray(value) for part, value in zip(BASE, view.base, strict=True)}
         return result
 
     @classmethod
@@ -44,7 +43,7 @@ class Snapshot:
         names = [name.split(".")[1] for name in arrays if name.endswith(".means")]
         views = {}
         for name in names:
-            parts = {part: arrays[f"view.{name}.{part}"] for part in ("means", "factors", *_BASE)}
+            parts = {part: arrays[f"view.{name}.{part}"] for part in ("means", "factors", *BASE)}
             components = Components(parts["means"], parts["factors"])
             base = (parts["base_mean"], parts["base_precision"], parts["base_covariance"], float(parts["base_dof"]))
             views[name] = GaussianState(components, *base)

@@ -100,7 +100,10 @@ class Posterior:
     def behavior(self) -> Behavior | None:
         """The behaviour of the fit without its observations: enough to predict."""
         text = self._tree.attrs.get("behavior")
-        return None if text is None else behavior_from(json.loads(text))
+        if text is None:
+            return None
+        named = self._tree["posterior"].coords["user"].dtype.kind != "i"
+        return behavior_from({**json.loads(text), "users": self.user_ids if named else None})
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         draws = self._tree["posterior"]

@@ -31,18 +31,15 @@ def scalars(post: "Posterior", pairs: Pairs, n_anchors: int) -> dict[str, Array]
     """By name, each (chain, draw): α, clusters, noise, base parameters, log joint, latent coefficients, pairs together."""
     result: dict[str, Array] = {}
     skipped = {"z", "latent"}
-    logarithms = {"alpha", "noise_precision", "base_dof"}
+    logarithms = {"alpha", "noise_precision", "base_dof", "base_precision", "base_covariance"}
     for name in post.names:
         if name in skipped:
             continue
         values = np.asarray(post[name], dtype=float)
-        if name.split(".")[-1] in logarithms:
+        if values.ndim == 2 and name.split(".")[-1] in logarithms:
             result[f"log {name}"] = np.log(values)
         elif values.ndim == 2:
-            part = name.split(".")[-1]
-            result[f"log {name}" if part in ("base_precision", "base_covariance") else name] = (
-                np.log(values) if part in ("base_precision", "base_covariance") else values
-            )
+            result[name] = values
         elif values.ndim == 3:
             result |= {f"{name}[{i}]": values[..., i] for i in range(values.shape[2])}
         else:
