@@ -3,11 +3,12 @@
 Each says its log density; normal and Wishart take what conjugate updates produce, so nothing is inverted.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, multigammaln
+from scipy.special import multigammaln
 
 Array = NDArray[np.float64]
 
@@ -60,7 +61,7 @@ class G:
     def log_density(self, x: float) -> float:
         half = 0.5 * self.dof
         rate = 0.5 * self.inverse_scale
-        return float(half * np.log(rate) - gammaln(half) + (half - 1.0) * np.log(x) - rate * x)
+        return half * math.log(rate) - math.lgamma(half) + (half - 1.0) * math.log(x) - rate * x
 
     def draw(self, rng: np.random.Generator) -> float:
         return float(2.0 * rng.standard_gamma(0.5 * self.dof) / self.inverse_scale)
@@ -74,7 +75,7 @@ class InverseG:
     inverse_scale: float
 
     def log_density(self, x: float) -> float:
-        return G(self.dof, self.inverse_scale).log_density(1.0 / x) - 2.0 * float(np.log(x))
+        return G(self.dof, self.inverse_scale).log_density(1.0 / x) - 2.0 * math.log(x)
 
     def draw(self, rng: np.random.Generator) -> float:
         return 1.0 / G(self.dof, self.inverse_scale).draw(rng)

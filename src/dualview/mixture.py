@@ -51,6 +51,12 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         Where chains start: k-means with n_clusters (10 when inferred), everybody together, or given labels.
     feature_prior, behavior_prior : GaussianPrior, optional
         The constants (m, Σ) of a view in the data's units; from the data by default.
+    keep : "draws" or "summary"
+        "draws": every draw whole. "summary", for very many users: of every draw the numbers that do not depend on how clusters
+        are numbered, running moments of the latent behaviour, and about ``n_whole`` whole draws, spread evenly, which partition
+        estimates and predictions then use.
+    n_whole : int
+        Whole draws of each chain in a summary.
     checkpoint : path, optional
         A folder to save draws and states in. Fitting again with the same data, settings and folder goes on where the files
         stop, to the same draws bit for bit; n_draws may grow.
@@ -96,6 +102,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         init: Any = "kmeans",
         feature_prior: GaussianPrior | None = None,
         behavior_prior: GaussianPrior | None = None,
+        keep: str = "draws",
+        n_whole: int = 100,
         checkpoint: Any = None,
         checkpoint_interval: float = 1.0,
         n_jobs: int | None = None,
@@ -111,6 +119,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self.init = init
         self.feature_prior = feature_prior
         self.behavior_prior = behavior_prior
+        self.keep = keep
+        self.n_whole = n_whole
         self.checkpoint = checkpoint
         self.checkpoint_interval = checkpoint_interval
         self.n_jobs = n_jobs
@@ -175,7 +185,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         if behavior is None:
             self.__dict__.pop("latent_", None)
         else:
-            self.latent_ = posterior.flat("latent").mean(axis=0)
+            self.latent_ = posterior.latent_mean
 
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""
@@ -187,8 +197,11 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         return tags
 
     def _check_parameters(self) -> None:
-        for name, least in (("n_warmup", 0), ("n_draws", 1), ("thin", 1), ("n_chains", 1), ("n_auxiliary", 1)):
+        limits = {"n_warmup": 0, "n_draws": 1, "thin": 1, "n_chains": 1, "n_auxiliary": 1, "n_whole": 1}
+        for name, least in limits.items():
             whole_number(getattr(self, name), name, least)
+        if self.keep not in ("draws", "summary"):
+            raise InputError(f'keep must be "draws" or "summary"; got {self.keep!r}.')
         if self.n_clusters is not None:
             whole_number(self.n_clusters, "n_clusters (None: inferred)", 1)
         for name in ("feature_prior", "behavior_prior"):
@@ -268,6 +281,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         """Everything that decides which numbers are drawn, in a form that can be compared and shown."""
         names = ("n_clusters", "n_warmup", "n_draws", "thin", "n_chains", "n_auxiliary")
         made_with: dict[str, Any] = {name: None if (value := getattr(self, name)) is None else int(value) for name in names}
+        if self.keep == "summary":
+            made_with |= {"keep": "summary", "whole draws, every": self._schedule.every}
         made_with |= {"init": self.init if labels is None else digest(labels)}
         made_with |= {name: _prior_text(getattr(self, name)) for name in ("feature_prior", "behavior_prior")}
         if isinstance(self.random_state, abstract.Integral):
@@ -277,6 +292,11 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             made_with |= behavior.fingerprint()
         return made_with
 
+    @property
+    def _schedule(self) -> Schedule:
+        n_whole = int(self.n_whole) if self.keep == "summary" else None
+        return Schedule(self.n_warmup, self.n_draws, self.thin, self.n_auxiliary, n_whole)
+
     def _run(
         self,
         stack: contextlib.ExitStack,
@@ -285,7 +305,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         folder: RunFolder | None,
         seed: np.random.SeedSequence,
     ) -> list[Record]:
-        schedule = Schedule(self.n_warmup, self.n_draws, self.thin, self.n_auxiliary)
+        schedule = self._schedule
         progress: Progress | None = None
         if self.progress is True:
             progress = stack.enter_context(Bar(self.n_chains, schedule.n_iterations))

@@ -5,6 +5,7 @@ Everything here is in working units. features (U, D) observed, latent (U, q), z 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,7 @@ class Model:
         if self.features is None and self.likelihood is None:
             raise ValueError("a model needs features, a likelihood or both")
 
-    @property
+    @cached_property
     def views(self) -> dict[str, GaussianView]:
         """The views by name: features, then behavior."""
         views = {}
@@ -60,6 +61,11 @@ class Model:
         if self.likelihood is not None:
             views["behavior"] = GaussianView(self.likelihood.n_dims)
         return views
+
+    @cached_property
+    def feature_rows(self) -> Array:
+        """The features with a row per dimension, (D, U); (0, U) without features."""
+        return np.empty((0, self.n_users)) if self.features is None else np.ascontiguousarray(self.features.T)
 
     def vectors(self, state: State) -> dict[str, Array]:
         """Each view's vector per user: the features as observed, the latent vectors as they stand."""

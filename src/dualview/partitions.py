@@ -8,13 +8,13 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, gammaln
 
 from dualview.distributions import InverseG
-from dualview.kernels.concentration import draw_alpha, draw_table_counts
+from dualview.kernels.concentration import draw_alpha, draw_table_counts, log_finite, log_process
 
 _ALPHA_PRIOR = InverseG(1.0, 1.0)
 Counts = NDArray[np.int64]
+Random = np.random.Generator | NDArray[np.uint64]  # a Generator, or a stream of ``kernels.streams``
 
 
 class PartitionPrior(Protocol):
@@ -34,7 +34,7 @@ class PartitionPrior(Protocol):
     def new_weight(self, alpha: float) -> float:
         """What a new cluster weighs; 0 when none can be opened."""
 
-    def redraw_alpha(self, rng: np.random.Generator, counts: Counts, alpha: float) -> float:
+    def redraw_alpha(self, rng: Random, counts: Counts, alpha: float) -> float:
         """α given the partition."""
 
     def log_density(self, counts: Counts, alpha: float) -> float:
@@ -62,11 +62,6 @@ def _draw_sequentially(
     return z
 
 
-def _log_rising(start: float, counts: Counts) -> NDArray[np.float64]:
-    """lnΓ(start + n) − lnΓ(start) for counts n ≥ 1; the beta function keeps its digits at large start."""
-    return np.asarray(gammaln(counts) - betaln(start, counts))
-
-
 @dataclass(frozen=True)
 class ChineseRestaurant:
     """The Dirichlet process: the number of clusters is inferred. α by (C9)."""
@@ -80,12 +75,11 @@ class ChineseRestaurant:
     def new_weight(self, alpha: float) -> float:
         return alpha
 
-    def redraw_alpha(self, rng: np.random.Generator, counts: Counts, alpha: float) -> float:
+    def redraw_alpha(self, rng: Random, counts: Counts, alpha: float) -> float:
         return float(draw_alpha(rng, len(counts), int(counts.sum()), alpha))
 
     def log_density(self, counts: Counts, alpha: float) -> float:
-        weight = len(counts) * np.log(alpha) + gammaln(counts).sum() - _log_rising(alpha, counts.sum())
-        return float(weight) + _ALPHA_PRIOR.log_density(alpha)
+        return float(log_process(counts, alpha)) + _ALPHA_PRIOR.log_density(alpha)
 
     def draw_alpha(self, rng: np.random.Generator) -> float:
         return _ALPHA_PRIOR.draw(rng)
@@ -107,13 +101,12 @@ class FiniteDirichlet:
     def new_weight(self, alpha: float) -> float:  # noqa: ARG002
         return 0.0
 
-    def redraw_alpha(self, rng: np.random.Generator, counts: Counts, alpha: float) -> float:
+    def redraw_alpha(self, rng: Random, counts: Counts, alpha: float) -> float:
         tables = draw_table_counts(rng, counts, self.spread(alpha))
         return float(draw_alpha(rng, tables, int(counts.sum()), alpha))
 
     def log_density(self, counts: Counts, alpha: float) -> float:
-        weight = _log_rising(self.spread(alpha), counts[counts > 0]).sum() - _log_rising(alpha, counts.sum())
-        return float(weight) + _ALPHA_PRIOR.log_density(alpha)
+        return float(log_finite(counts, alpha)) + _ALPHA_PRIOR.log_density(alpha)
 
     def draw_alpha(self, rng: np.random.Generator) -> float:
         return _ALPHA_PRIOR.draw(rng)
@@ -135,7 +128,7 @@ class OneCluster:
     def new_weight(self, alpha: float) -> float:  # noqa: ARG002
         return 0.0
 
-    def redraw_alpha(self, rng: np.random.Generator, counts: Counts, alpha: float) -> float:  # noqa: ARG002
+    def redraw_alpha(self, rng: Random, counts: Counts, alpha: float) -> float:  # noqa: ARG002
         return alpha
 
     def log_density(self, counts: Counts, alpha: float) -> float:  # noqa: ARG002

@@ -69,7 +69,7 @@ def test_iterative_path_equals_the_dense_one(shape, n_columns, monkeypatch):
     design, outcome, rng = threads(*shape)
     columns = np.column_stack([np.ones(len(outcome)), rng.normal(size=(len(outcome), 2))])[:, :n_columns]
     expected = ridge_estimate(design, outcome, columns, 0.01)
-    monkeypatch.setattr(ridge, "_DENSE_LIMIT", 0)
+    monkeypatch.setattr(ridge, "DENSE_LIMIT", 0)
     for form in (np.asarray, sparse.csr_array):
         estimate = ridge_estimate(form(design), outcome, columns, 0.01)
         np.testing.assert_allclose(estimate, expected, rtol=1e-6, atol=1e-8)

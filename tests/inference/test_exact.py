@@ -32,13 +32,19 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n_auxiliary: int,
     state = State(np.zeros(len(X), dtype=np.int64), ALPHA, {"features": view})
     draws = []
     for _ in range(n):
-        components = Components(
-            *gaussian.draw_components(rng, X[:, None], state.z, state.views["features"].components.means, *base)
-        )
+        sums = gaussian.cluster_sums(X[:, None], state.z, state.views["features"].components.means)
+        components = Components(*gaussian.draw_components(rng, *sums, *base))
         state = State(state.z, ALPHA, {"features": GaussianState(components, *base)})
-        state, _ = gibbs.redraw_assignments(rng, model, state, n_auxiliary)
+        state = reassigned(rng, model, state, n_auxiliary)
         draws.append(canonical(state.z))
     return draws
+
+
+def reassigned(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int) -> State:
+    """The shipped assignment sweep alone."""
+    moving = gibbs.Moving.of(model, state)
+    moving.redraw_assignments(rng.bit_generator.random_raw(4), n_auxiliary)
+    return moving.state(None, {})
 
 
 @pytest.mark.parametrize(
@@ -62,7 +68,7 @@ def test_frequencies_of_partitions(partition: PartitionPrior, kind: tuple, n_aux
 
 def test_blocks_of_users_do_not_change_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of log likelihoods made for two users at a time."""
-    monkeypatch.setattr(gibbs, "_BLOCK_CELLS", 8)
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
     exact = naive.enumerate_posterior(X, *BASE.values(), ALPHA)
     draws = chain(np.random.default_rng(2), ChineseRestaurant(), 2, 20_000)
     frequent = [labels for labels, probability in exact.items() if probability > 0.01]

@@ -5,7 +5,13 @@ import pytest
 from scipy import sparse
 
 from dualview.behaviors.regression import ByCoefficients, ByConjugateGradients, ByObservations, coefficient_draw
-from dualview.kernels.regression import draw_by_coefficients, draw_by_observations, draw_by_rotations
+from dualview.kernels.regression import (
+    add_gram_times,
+    add_transposed_times,
+    draw_by_coefficients,
+    draw_by_observations,
+    draw_by_rotations,
+)
 from naive import blr_posterior
 from yardsticks import python_of
 
@@ -92,6 +98,34 @@ def test_all_methods_draw_from_the_posterior(size, method, form):
     np.testing.assert_allclose(covariance, problem.covariance, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize("n", [299, 300, 301])
+def test_large_systems_are_solved_as_small_ones(n):
+    """On either side of where LAPACK takes over."""
+    rng = np.random.default_rng(n)
+    noise, problem = rng.standard_normal(n), Problem(40, n)
+    precision = np.diag(problem.prior_precision) + problem.noise_precision * problem.design.T @ problem.design
+    expected = problem.mean + np.linalg.solve(np.linalg.cholesky(precision).T, noise)
+    np.testing.assert_allclose(problem.by_coefficients(noise), expected, rtol=1e-8, atol=1e-9)
+    problem = Problem(n, 40)
+    noise, outcome_noise = rng.standard_normal(40), rng.standard_normal(n)
+    prior_draw = problem.prior_mean + noise / np.sqrt(problem.prior_precision)
+    rest = problem.outcome - problem.design @ prior_draw - outcome_noise / np.sqrt(problem.noise_precision)
+    system = problem.design / problem.prior_precision @ problem.design.T + np.eye(n) / problem.noise_precision
+    expected = prior_draw + problem.design.T @ np.linalg.solve(system, rest) / problem.prior_precision
+    np.testing.assert_allclose(problem.by_observations(np.append(noise, outcome_noise)), expected, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [12, 301])
+@pytest.mark.parametrize("method", [ByCoefficients, ByObservations])
+def test_a_system_that_is_singular_in_rounding_is_solved_by_rotations(method, n):
+    rng = np.random.default_rng(n)
+    design = np.outer(rng.standard_normal(n), np.ones(n)) + 1e-9 * rng.standard_normal((n, n))
+    prior = (1e20, np.zeros(n), np.full(n, 1e-6))
+    outcome = design @ np.ones(n)
+    draw = method(design, outcome).draw(Scripted(np.zeros(2 * n)), *prior)
+    assert np.abs(outcome - design @ draw).max() < 1e-6 * np.abs(outcome).max()
+
+
 @pytest.mark.parametrize("method", [ByCoefficients, ByObservations])
 def test_extreme_precisions_do_not_cost_the_digits(method):
     """Two near-copies of a column, with noise so small that the quick factorisations lose everything."""
@@ -116,8 +150,24 @@ def test_extreme_precisions_do_not_cost_the_digits(method):
     ],
 )
 def test_the_method_is_chosen_by_size(shape, method, monkeypatch):
-    monkeypatch.setattr("dualview.behaviors.regression._DENSE_LIMIT", 20)
+    monkeypatch.setattr("dualview.behaviors.regression.DENSE_LIMIT", 20)
     assert type(coefficient_draw(np.zeros(shape), np.zeros(shape[0]))) is method
+
+
+@pytest.mark.parametrize("rows", [(0, 7), (2, 5), (3, 3)])
+def test_products_with_sparse_rows(rows):
+    rng = np.random.default_rng(6)
+    dense = (rng.random((7, 4)) < 0.5) * rng.standard_normal((7, 4))
+    matrix, (first, end) = sparse.csr_array(dense), rows
+    vector, outcome = rng.standard_normal(4), rng.standard_normal(7)
+    part = dense[first:end]
+    for kernel, given, product in [
+        (add_gram_times, vector, part.T @ part @ vector),
+        (add_transposed_times, outcome, part.T @ outcome[first:end]),
+    ]:
+        total = np.ones(4)
+        kernel(first, end, matrix.indptr, matrix.indices, matrix.data, given, total)
+        np.testing.assert_allclose(total, 1.0 + product, rtol=1e-12, atol=1e-13)
 
 
 def test_compiled_numbers_are_those_of_python():

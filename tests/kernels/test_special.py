@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualview.kernels.special import log1pmx, log_minus_digamma, stirling_remainder
-from yardsticks import EPSILON, PI, precise, precise_digamma, precise_log_gamma, python_of
+from dualview.kernels.special import log1pmx, log_gamma, stirling_remainder
+from yardsticks import EPSILON, PI, precise, precise_log_gamma, python_of
 
 POSITIVE = np.concatenate([np.logspace(-30, 15, 181), np.linspace(0.01, 25, 200), [9.999999, 10.0, 10.000001, 1.0, 2.0]])
 ANY = st.floats(1e-300, 1e300)
@@ -26,9 +26,7 @@ def exact_remainder(x):
     return precise_log_gamma(x) - ((x - Decimal("0.5")) * x.ln() - x + (2 * PI).ln() / 2)
 
 
-@precise
-def exact_log_minus_digamma(x):
-    return x.ln() - precise_digamma(x)
+exact_log_gamma = precise(precise_log_gamma)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -76,19 +74,25 @@ def test_stirling_remainder_follows_from_the_recurrence_of_gamma(x):
     assert difference == pytest.approx((x + 0.5) * math.log1p(1.0 / x) - 1.0, rel=1e-12, abs=4e-14)
 
 
-def test_log_minus_digamma_has_nearly_all_digits():
+def test_log_gamma_has_its_digits():
+    """Relative to its terms: near 1 and 2, where it is 0, they cancel."""
     for x in POSITIVE:
-        assert log_minus_digamma(x) == pytest.approx(exact_log_minus_digamma(x), rel=32 * EPSILON, abs=0.0)
+        exact = exact_log_gamma(x)
+        shifted = max(x, 10.0)
+        terms = shifted * math.log(shifted) if x < 10.0 else 0.0
+        assert abs(log_gamma(x) - exact) <= 8 * EPSILON * (abs(exact) + terms)
+    assert abs(log_gamma(1.0)) <= 1e-14
+    assert abs(log_gamma(2.0)) <= 1e-14
 
 
 @SETTINGS
-@given(ANY)
-def test_log_minus_digamma_lies_between_its_bounds(x):
-    value = log_minus_digamma(x)
-    assert 0.5 / x * (1 - 32 * EPSILON) <= value <= 1.0 / x * (1 + 32 * EPSILON)
+@given(st.floats(1e-3, 1e6))
+def test_log_gamma_follows_the_recurrence_and_the_library(x):
+    assert log_gamma(x + 1.0) - log_gamma(x) == pytest.approx(math.log(x), rel=1e-13, abs=1e-14 * (20.0 + log_gamma(x + 2.0)))
+    assert log_gamma(x) == pytest.approx(math.lgamma(x), rel=1e-14, abs=2e-14)
 
 
-@pytest.mark.parametrize("kernel", [log1pmx, log_minus_digamma, stirling_remainder])
+@pytest.mark.parametrize("kernel", [log1pmx, log_gamma, stirling_remainder])
 def test_compiled_numbers_are_those_of_python(kernel):
     lowest = 10.0 if kernel is stirling_remainder else 1e-8  # below 10 it asks two libraries for lnΓ
     for x in [*np.geomspace(lowest, 1e8, 200), 10.0, 10.5]:

@@ -37,8 +37,41 @@ class Evidence(NamedTuple):
     precision: Array
 
 
+class Terms(NamedTuple):
+    """Observations as the sweep sees them: normal, each linear in the latent vectors of some users.
+
+    User u's observations are rows[starts[u]:starts[u + 1]], with loads (n, q): how each depends on f_u. squares (U, q, q): each
+    user's sum of d dᵀ. residual (N,): observation minus expectation, changed in place as latent vectors move. precision: of
+    every observation, (N,), or (1,) when they share one.
+    """
+
+    starts: NDArray[np.int64]
+    rows: NDArray[np.uint32]
+    loads: Array
+    squares: Array
+    residual: Array
+    precision: Array
+
+    @classmethod
+    def none(cls, n_users: int) -> "Terms":
+        """No observations, and latent vectors of no dimensions."""
+        starts, rows = np.zeros(n_users + 1, dtype=np.int64), np.empty(0, dtype=np.uint32)
+        return cls(starts, rows, np.empty((0, 0)), np.empty((n_users, 0, 0)), np.empty(0), np.ones(1))
+
+
+class Prior(NamedTuple):
+    """The normal prior of every latent vector: that of its cluster. z (U,), means (K, q), precision factors (K, q, q)."""
+
+    z: NDArray[np.int64]
+    means: Array
+    factors: Array
+
+
 class Likelihood(Protocol):
-    """p(observations | latent vectors) with its own few parameters, in working units."""
+    """p(observations | latent vectors) with its own few parameters, in working units.
+
+    Given those parameters the observations must be normal and linear in the latent vectors, if need be after an augmentation.
+    """
 
     @property
     def n_dims(self) -> int:
@@ -47,10 +80,16 @@ class Likelihood(Protocol):
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
         """Latent vectors (U, q) and parameters to start from."""
 
+    def terms(self, latent: Array, params: Params) -> Terms:
+        """The observations for a sweep, with fresh residuals that it may change."""
+
     def redraw(
-        self, rng: np.random.Generator, params: Params, prior_means: Array, prior_factors: Array
+        self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
-        """Latent vectors given each user's normal prior (means (U, q), precision factors (U, q, q)), then the parameters."""
+        """The parameters, and latent vectors all at once where users depend on each other so much that one by one is slow.
+
+        The residuals of terms belong to latent.
+        """
 
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(observations, params | latent) up to a constant."""

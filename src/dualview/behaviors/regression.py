@@ -10,15 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import LinearOperator, cg
 
-from dualview.errors import DegenerateError
+from dualview.behaviors.systems import DENSE_LIMIT, SparseRows, solve
 from dualview.kernels import regression
 
 Array = NDArray[np.float64]
 
-_DENSE_LIMIT = 4000  # rows of the largest matrix that is factorised
-_TOLERANCE = 1e-10  # of conjugate gradients: residual relative to the right-hand side
+TOLERANCE = 1e-8  # of conjugate gradients: residual relative to the right-hand side
 
 
 class CoefficientDraw(Protocol):
@@ -30,11 +28,11 @@ class CoefficientDraw(Protocol):
 def coefficient_draw(design: Any, outcome: Array) -> CoefficientDraw:
     """The cheapest way for this size; a matrix of more than a few thousand rows is never formed."""
     n_observations, n_coefficients = design.shape
-    if 2 * n_observations < n_coefficients and n_observations <= _DENSE_LIMIT:
+    if 2 * n_observations < n_coefficients and n_observations <= DENSE_LIMIT:
         return ByObservations(design, outcome)
-    if n_coefficients <= _DENSE_LIMIT:
+    if n_coefficients <= DENSE_LIMIT:
         return ByCoefficients(design, outcome)
-    if n_observations <= _DENSE_LIMIT:
+    if n_observations <= DENSE_LIMIT:
         return ByObservations(design, outcome)
     return ByConjugateGradients(design, outcome)
 
@@ -88,27 +86,26 @@ class ByObservations(_Factorised):
 
 
 class ByConjugateGradients:
-    """Perturbs the right-hand side so that the solution is a draw, and solves to a relative residual of 1e-10."""
+    """Perturbs the right-hand side so that the solution is a draw, and solves until the residual is 1e-8 of it.
+
+    Λ is applied in one pass over the rows of the design and never formed.
+    """
 
     def __init__(self, design: Any, outcome: Array) -> None:
-        self._design = sparse.csr_array(design)
-        self._transposed = sparse.csr_array(self._design.T)
-        self._weighted_outcome = self._transposed @ outcome
-        self._squares = np.asarray(self._design.multiply(self._design).sum(axis=0)).ravel()
+        self._rows = SparseRows(design)
+        self._outcome = np.asarray(outcome)
 
     def draw(self, rng: np.random.Generator, noise_precision: float, prior_mean: Array, prior_precision: Array) -> Array:
-        n_observations, n = self._design.shape
-        right = prior_precision * prior_mean + noise_precision * self._weighted_outcome
-        right += np.sqrt(prior_precision) * rng.standard_normal(n)
-        right += np.sqrt(noise_precision) * (self._transposed @ rng.standard_normal(n_observations))
-
-        def apply(v: Array) -> Array:
-            return np.asarray(prior_precision * v + noise_precision * (self._transposed @ (self._design @ v)))
-
-        diagonal = prior_precision + noise_precision * self._squares
-        system = LinearOperator((n, n), matvec=apply, dtype=np.float64)
-        jacobi = LinearOperator((n, n), matvec=lambda v: v / diagonal, dtype=np.float64)
-        solution, failed = cg(system, right, x0=prior_mean, rtol=_TOLERANCE, maxiter=10 * n, M=jacobi)
-        if failed:
-            raise DegenerateError("The draw of the latent coefficients did not converge: its system is singular in rounding.")
-        return np.asarray(solution)
+        noise = rng.standard_normal(len(prior_mean))
+        outcome_noise = rng.standard_normal(len(self._outcome))
+        perturbed = noise_precision * self._outcome + np.sqrt(noise_precision) * outcome_noise
+        right = self._rows.transposed_times(perturbed)
+        right += prior_precision * prior_mean + np.sqrt(prior_precision) * noise
+        solution, self.n_iterations = solve(
+            lambda v: prior_precision * v + noise_precision * self._rows.gram_times(v),
+            right,
+            prior_mean,
+            prior_precision + noise_precision * self._rows.squares,
+            TOLERANCE,
+        )
+        return solution

@@ -8,9 +8,9 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, lsmr
 
-Array = NDArray[np.float64]
+from dualview.behaviors.systems import DENSE_LIMIT, SparseRows, solve
 
-_DENSE_LIMIT = 4000
+Array = NDArray[np.float64]
 
 
 def ridge_estimate(design: Any, outcome: Array, unpenalised: Array, penalty: float) -> Array:
@@ -22,9 +22,11 @@ def ridge_estimate(design: Any, outcome: Array, unpenalised: Array, penalty: flo
     target = outcome - basis @ (basis.T @ outcome)
     # The trace of the gram matrix times the rounding error is what a factorisation may lose of the penalty.
     lost = np.finfo(float).eps * float((design * design).sum()) / penalty
-    if min(design.shape) <= _DENSE_LIMIT and lost < 1e-6:
+    if min(design.shape) > DENSE_LIMIT:
+        return _by_conjugate_gradients(design, target, basis, penalty)
+    if lost < 1e-6:
         return _dense(design, target, basis, penalty)
-    return _iterative(design, target, basis, penalty)
+    return _by_bidiagonalisation(design, target, basis, penalty)
 
 
 def _column_space(columns: Array) -> Array:
@@ -52,7 +54,21 @@ def _dense(design: Any, target: Array, basis: Array, penalty: float) -> Array:
     return np.asarray(design.T @ (weights - basis @ (basis.T @ weights)))
 
 
-def _iterative(design: Any, target: Array, basis: Array, penalty: float) -> Array:
+def _by_conjugate_gradients(design: Any, target: Array, basis: Array, penalty: float) -> Array:
+    """For very many users: a preconditioner takes care of their unequal activity."""
+    rows = SparseRows(design)
+
+    def times(f: Array) -> Array:
+        product = rows.gram_times(f)
+        return product - design.T @ (basis @ (basis.T @ (design @ f))) + penalty * f if basis.size else product + penalty * f
+
+    right = rows.transposed_times(target)
+    return solve(times, right, np.zeros(len(right)), rows.squares + penalty, tolerance=1e-12)[0]
+
+
+def _by_bidiagonalisation(design: Any, target: Array, basis: Array, penalty: float) -> Array:
+    """For designs so large in size that forming their gram matrix would lose the penalty."""
+
     def forward(f: Array) -> Array:
         product = design @ f
         return np.asarray(product - basis @ (basis.T @ product))

@@ -3,6 +3,7 @@
 design (T, U) dense or sparse, outcome (T,), latent (U, 1).
 """
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,12 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Params
+from dualview.behaviors.base import Params, Prior, Terms
 from dualview.behaviors.regression import CoefficientDraw, coefficient_draw
 from dualview.distributions import G
 from dualview.units import Whitening
 
 Array = NDArray[np.float64]
+
+# The sweep moves latent coefficients one user at a time; a joint draw now and then keeps users who always appear together from
+# being slow. Coefficients of covariates move in the joint draw only, so with covariates every step has one.
+_JOINT_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -53,36 +58,64 @@ class ThreadRegression:
 
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
         """From the prior's centre."""
-        params = {"noise_precision": 1.0, "coefficients": np.zeros(self.n_coefficients)}
-        ones = np.ones((self.n_users, 1, 1))
-        return self.redraw(rng, params, np.zeros((self.n_users, 1)), ones)
+        n_users = self.n_users
+        centre = Prior(np.zeros(n_users, dtype=np.int64), np.zeros((1, 1)), np.ones((1, 1, 1)))
+        latent, coefficients = self._draw_jointly(rng, 1.0, centre)
+        noise_precision = self.noise_law(self.residual(latent, coefficients)).draw(rng)
+        return latent, {"noise_precision": noise_precision, "coefficients": coefficients}
+
+    @cached_property
+    def _loads(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], Array, Array]:
+        """The design by users: starts, rows, loads and squares of the terms."""
+        columns = sparse.csc_array(self.design)
+        columns.sort_indices()
+        squares = np.asarray(columns.multiply(columns).sum(axis=0)).reshape(-1, 1, 1)
+        loads = np.ascontiguousarray(columns.data, dtype=float).reshape(-1, 1)
+        return columns.indptr.astype(np.int64), columns.indices.astype(np.uint32), loads, squares
+
+    def terms(self, latent: Array, params: Params) -> Terms:
+        """One row per thread; they share the noise."""
+        residual = self.residual(latent, params["coefficients"])
+        return Terms(*self._loads, residual, np.array([params["noise_precision"]]))
 
     def redraw(
-        self, rng: np.random.Generator, params: Params, prior_means: Array, prior_factors: Array
+        self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
-        """Latent coefficients and coefficients of covariates together, (C7); then the noise, (C8)."""
-        mean = np.concatenate([prior_means[:, 0], np.zeros(self.n_coefficients)])
-        precision = np.concatenate([prior_factors[:, 0, 0] ** 2, np.ones(self.n_coefficients)])
-        joint = self._draw.draw(rng, params["noise_precision"], mean, precision)
-        latent, coefficients = joint[: self.n_users, None], joint[self.n_users :]
-        noise_precision = self.noise_law(latent, coefficients).draw(rng)
-        return latent, {"noise_precision": noise_precision, "coefficients": coefficients}
+        """Now and then all coefficients together, (C7); then the noise, (C8)."""
+        residual, coefficients = terms.residual, params["coefficients"]
+        if self.n_coefficients or rng.random() < _JOINT_SHARE:
+            latent, coefficients = self._draw_jointly(rng, params["noise_precision"], prior)
+            residual = self.residual(latent, coefficients)
+        return latent, {"noise_precision": self.noise_law(residual).draw(rng), "coefficients": coefficients}
+
+    def _draw_jointly(self, rng: np.random.Generator, noise_precision: float, prior: Prior) -> tuple[Array, Array]:
+        """Latent coefficients and coefficients of covariates, (C7)."""
+        mean, precision = prior.means[prior.z, 0], prior.factors[prior.z, 0, 0] ** 2
+        if self.n_coefficients:
+            mean = np.concatenate([mean, np.zeros(self.n_coefficients)])
+            precision = np.concatenate([precision, np.ones(self.n_coefficients)])
+        joint = self._draw.draw(rng, noise_precision, mean, precision)
+        return joint[: self.n_users, None], joint[self.n_users :]
 
     def expected(self, latent: Array, coefficients: Array) -> Array:
         """Expected outcomes (T,)."""
-        return np.asarray(self.design @ latent[:, 0] + self.coefficient_design @ coefficients)
+        expected = self.design @ latent[:, 0]
+        return np.asarray(expected + self.coefficient_design @ coefficients if self.n_coefficients else expected)
 
-    def noise_law(self, latent: Array, coefficients: Array) -> G:
+    def residual(self, latent: Array, coefficients: Array) -> Array:
+        """Outcomes minus what was expected (T,)."""
+        return self.outcome - self.expected(latent, coefficients)
+
+    def noise_law(self, residual: Array) -> G:
         """s_y | rest, (C8)."""
-        residual = self.outcome - self.expected(latent, coefficients)
         return G(1.0 + len(residual), 1.0 + float(residual @ residual))
 
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(outcome, s_y, coefficients | latent) up to a constant, (M8) and (M9)."""
         precision, coefficients = params["noise_precision"], params["coefficients"]
-        residual = self.outcome - self.expected(latent, coefficients)
-        likelihood = 0.5 * len(residual) * np.log(precision) - 0.5 * precision * float(residual @ residual)
-        return float(likelihood - 0.5 * coefficients @ coefficients) + G(1.0, 1.0).log_density(precision)
+        residual = self.residual(latent, coefficients)
+        likelihood = 0.5 * len(residual) * math.log(precision) - 0.5 * precision * float(residual @ residual)
+        return float(likelihood - 0.5 * coefficients @ coefficients + G(1.0, 1.0).log_density(precision))
 
     def draw_prior(self, rng: np.random.Generator) -> Params:
         """s_y from (M9), coefficients from their prior."""

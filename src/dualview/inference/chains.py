@@ -19,8 +19,8 @@ from dualview.inference import gibbs
 from dualview.inference.checkpoint import ChainFiles
 from dualview.inference.run_folder import RunFolder
 from dualview.inference.snapshot import Snapshot
-from dualview.inference.storage import Record, Store
-from dualview.model import Model
+from dualview.inference.storage import Moments, Record, Store
+from dualview.model import Model, State
 
 Progress = Callable[[int, int, int], None]  # chain, iterations done, clusters now
 Starts = Callable[[np.random.Generator], NDArray[np.int64]]
@@ -28,12 +28,25 @@ Starts = Callable[[np.random.Generator], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long a chain runs and what it keeps: n_draws states, every thin-th after n_warmup."""
+    """How long a chain runs and what it keeps: n_draws states, every thin-th after n_warmup.
+
+    n_whole: None to keep them all; else a summary of them with about so many of them whole.
+    """
 
     n_warmup: int
     n_draws: int
     thin: int = 1
     n_auxiliary: int = 3
+    n_whole: int | None = None
+
+    @property
+    def every(self) -> int | None:
+        """Which of the draws are kept whole in a summary."""
+        return None if self.n_whole is None else max(1, self.n_draws // self.n_whole)
+
+    def n_kept(self, iteration: int) -> int:
+        """Draws made by this iteration."""
+        return max(0, iteration - self.n_warmup) // self.thin
 
     @property
     def n_iterations(self) -> int:
@@ -77,8 +90,8 @@ class Chain:
         progress: Progress | None,
         stop: threading.Event | None,
     ) -> Record:
-        iteration, state = self._begin(rng, files)
-        store = Store(self.model)
+        iteration, state, moments = self._begin(rng, files)
+        store = Store(self.model, self.schedule.every, moments, self.schedule.n_kept(iteration))
         saved = time.monotonic()
         while iteration < self.schedule.n_iterations and not (stop is not None and stop.is_set()):
             state, info = gibbs.step(rng, self.model, state, self.schedule.n_auxiliary)
@@ -88,23 +101,23 @@ class Chain:
             if progress is not None:
                 progress(self.index, iteration, info.n_clusters)
             if files is not None and time.monotonic() - saved >= self.interval:
-                files.append(store.drain(), Snapshot.of(iteration, state, rng))
+                files.append(store.drain(), Snapshot.of(iteration, state, rng, store.moments))
                 saved = time.monotonic()
         if files is None:
             return store.drain()
         if iteration > files.iteration:
-            files.append(store.drain(), Snapshot.of(iteration, state, rng))
+            files.append(store.drain(), Snapshot.of(iteration, state, rng, store.moments))
         return Record.joined(files.records())
 
-    def _begin(self, rng: np.random.Generator, files: ChainFiles | None) -> tuple[int, Any]:
+    def _begin(self, rng: np.random.Generator, files: ChainFiles | None) -> tuple[int, State, Moments | None]:
         """From the last snapshot on disk where there is one."""
         snapshot = None if files is None else files.snapshot()
         if files is not None:
             files.discard_rest()
         if snapshot is None:
-            return 0, gibbs.start(rng, self.model, self.starts(rng))
+            return 0, gibbs.start(rng, self.model, self.starts(rng)), None
         snapshot.restore(rng)
-        return snapshot.iteration, snapshot.state
+        return snapshot.iteration, snapshot.state, snapshot.moments
 
 
 def run_chains(chains: list[Chain], n_jobs: int | None = None, progress: Progress | None = None) -> list[Record]:
@@ -124,7 +137,8 @@ def run_chains(chains: list[Chain], n_jobs: int | None = None, progress: Progres
             if not records:
                 raise KeyboardInterrupt("stopped during warm-up: there are no draws yet")
     n_draws = min(record.n_draws for record in records)
-    return [record.first(n_draws) for record in records]
+    n_scalars = min(record.n_scalars for record in records)
+    return [record.first(n_draws, n_scalars) for record in records]
 
 
 @contextmanager

@@ -123,7 +123,7 @@ def _digest(content: bytes) -> str:
 
 def _packed(record: Record, snapshot: Snapshot) -> bytes:
     """An HDF5 file in memory."""
-    groups = {"fixed": record.fixed, "ragged": record.ragged, "state": snapshot.arrays()}
+    groups = {"fixed": record.fixed, "ragged": record.ragged, "scalars": record.scalars, "state": snapshot.arrays()}
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         file.attrs["iteration"] = snapshot.iteration
@@ -140,8 +140,9 @@ def _read(chunk: Chunk) -> tuple[Record, Snapshot]:
     if content is None:
         raise FileError(f"{chunk.path} has changed while the run was using it.")
     with h5py.File(io.BytesIO(content), "r") as file:
-        fixed, ragged, state = (
-            {name: np.asarray(values[()]) for name, values in file[group].items()} for group in ("fixed", "ragged", "state")
+        fixed, ragged, scalars, state = (
+            {name: np.asarray(values[()]) for name, values in file[group].items()}
+            for group in ("fixed", "ragged", "scalars", "state")
         )
         snapshot = Snapshot.from_arrays(int(file.attrs["iteration"]), state, str(file.attrs["generator"]))
-    return Record(fixed, ragged), snapshot
+    return Record(fixed, ragged, scalars, snapshot.moments), snapshot

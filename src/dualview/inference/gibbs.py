@@ -1,27 +1,30 @@
 """The Gibbs sampler: a step redraws every block given the others.
 
-The assignment sweep sees a table of log likelihoods per user and component, summed over views, made for a block of users at a
-time.
+In a step: the scale of the latent vectors; each view's components and base parameters, (C1) to (C6); every user's cluster
+together with its latent vector, (C7) and (C11); α, (C9) or (C10); the likelihood's own parameters, (C8). All but the last is
+one compiled call. Very many users are taken in blocks instead, with the parts that allow it on several threads; the number of
+threads changes nothing.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview import threads
+from dualview.behaviors.base import Params, Prior, Terms
 from dualview.errors import DegenerateError
-from dualview.kernels.assign import assign
+from dualview.kernels import assign, gaussian, sweep
 from dualview.model import Model, State
 from dualview.views.gaussian import Components, GaussianState
 
 Array = NDArray[np.float64]
+Base = tuple[Array, Array, Array, float]
+Stream = NDArray[np.uint64]  # as in ``kernels.streams``
 
-_BLOCK_CELLS = 4_000_000  # users × components of one table
-# A base variance below this, in working units, is a view whose clusters have shrunk onto single points; rounding of the means
-# stops the shrinking near 1e-32, and a feature with an outlier of 1e12 times its spread has about 1e-24.
-_COLLAPSED = 1e-28
+BLOCK = 6000  # users of one table; not a power of two, so that a user's cells do not share a place in the cache
+_NO_BASE: Base = (np.empty(0), np.empty((0, 0)), np.empty((0, 0)), 1.0)
 
 
 class Info(NamedTuple):
@@ -42,112 +45,181 @@ def start(rng: np.random.Generator, model: Model, z: NDArray[np.int64]) -> State
 
 
 def step(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int) -> tuple[State, Info]:
-    """One sweep over all blocks."""
-    state = redraw_views(rng, model, state)
-    state = redraw_behavior(rng, model, state)
-    state, n_opened = redraw_assignments(rng, model, state, n_auxiliary)
-    counts = state.counts
-    state = replace(state, alpha=model.partition.redraw_alpha(rng, counts, state.alpha))
-    return state, Info(int(np.count_nonzero(counts)), n_opened)
+    """One sweep over all blocks of the state."""
+    moving = Moving.of(model, state)
+    stream = rng.bit_generator.random_raw(4)
+    if model.n_users <= BLOCK:
+        moving.sweep_at_once(stream, n_auxiliary)
+    else:
+        moving.sweep_by_blocks(stream, n_auxiliary)
+    moving.check()
+    latent, params = None, state.params
+    if model.likelihood is not None:
+        prior = Prior(moving.z, *moving.columns[2:])
+        latent, params = model.likelihood.redraw(rng, moving.latent, params, moving.terms, prior)
+    return moving.state(latent, params), Info(moving.n_clusters, moving.n_opened)
 
 
-def redraw_views(rng: np.random.Generator, model: Model, state: State) -> State:
-    """Components and base parameters of every view, (C1) to (C6)."""
-    vectors = model.vectors(state)
-    views = {}
-    for name, view in model.views.items():
-        views[name] = view.redraw(rng, state.views[name], vectors[name], state.z)
-        base_covariance = views[name].base_covariance
-        if not (np.isfinite(base_covariance).all() and (np.diagonal(base_covariance) > _COLLAPSED).all()):
-            raise DegenerateError(_collapse_message(name))
-    return replace(state, views=views)
+@dataclass
+class Moving:
+    """A state on its way to the next. Both views are there; one of no dimensions is no view.
 
+    columns as in ``kernels.assign``: means and precision factors of the features' components, then of the latent vectors'.
+    """
 
-def redraw_behavior(rng: np.random.Generator, model: Model, state: State) -> State:
-    """Latent vectors and the likelihood's own parameters, (C7) and (C8)."""
-    if model.likelihood is None:
-        return state
-    means, factors = state.views["behavior"].components
-    latent, params = model.likelihood.redraw(rng, state.params, means[state.z], factors[state.z])
-    return replace(state, latent=latent, params=params)
+    model: Model
+    z: NDArray[np.int64]
+    alpha: float
+    features: Array
+    latent: Array
+    terms: Terms
+    columns: tuple[Array, Array, Array, Array]
+    base: Base
+    latent_base: Base
+    n_clusters: int = 0
+    n_opened: int = 0
+    lost: int = -1
 
+    @classmethod
+    def of(cls, model: Model, state: State) -> "Moving":
+        n_components = state.n_components
+        columns: list[Components] = []
+        bases: list[Base] = []
+        for name in ("features", "behavior"):
+            view = state.views.get(name)
+            none = Components(np.empty((n_components, 0)), np.empty((n_components, 0, 0)))
+            columns.append(none if view is None else view.components)
+            bases.append(_NO_BASE if view is None else view.base)
+        if model.likelihood is None or state.latent is None:
+            latent, terms = np.empty((model.n_users, 0)), Terms.none(model.n_users)
+        else:
+            latent, terms = state.latent.copy(), model.likelihood.terms(state.latent, state.params)
+        features = np.empty((model.n_users, 0)) if model.features is None else model.features
+        return cls(model, state.z.copy(), state.alpha, features, latent, terms, (*columns[0], *columns[1]), bases[0], bases[1])
 
-def redraw_assignments(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int) -> tuple[State, int]:
-    """z, (C11); clusters left empty are dropped when their number is inferred."""
-    if model.partition.n_components == 1:
-        return state, 0
-    sweep = Sweep(model, state, n_auxiliary)
-    block = max(1, _BLOCK_CELLS // (state.n_components + n_auxiliary))
-    for first in range(0, model.n_users, block):
-        sweep.run(rng, slice(first, min(first + block, model.n_users)))
-    return sweep.finish(), sweep.n_opened
+    def sweep_at_once(self, rng: Stream, n_auxiliary: int) -> None:
+        """Everything in one compiled call."""
+        means, _, latent_means, _ = self.columns
+        self.alpha, self.n_clusters, self.n_opened, self.lost, self.columns, self.base, self.latent_base = sweep.sweep(
+            rng,
+            self.z,
+            self.alpha,
+            self.model.partition.n_components or 0,
+            n_auxiliary,
+            self.features,
+            self.model.feature_rows,
+            means,
+            self.base,
+            self.latent,
+            latent_means,
+            self.latent_base,
+            tuple(self.terms),
+        )
 
+    def sweep_by_blocks(self, rng: Stream, n_auxiliary: int) -> None:
+        """The same as :meth:`sweep_at_once`, step by step; sums over blocks of users are added up in their order."""
+        if self.latent.shape[1]:
+            mean, precision, covariance, dof = self.latent_base
+            covariance = sweep.rescale_latent(rng, self.z, self.columns[2], covariance, self.latent, tuple(self.terms))
+            self.latent_base = (mean, precision, covariance, dof)
+        drawn = gaussian.redraw_view(rng, *self._sums(self.features, self.columns[0]), *self.base)
+        components, self.base = drawn[:2], drawn[2:]
+        drawn = gaussian.redraw_view(rng, *self._sums(self.latent, self.columns[2]), *self.latent_base)
+        latent_components, self.latent_base = drawn[:2], drawn[2:]
+        self.columns = (*components, *latent_components)
+        counts = self.redraw_assignments(rng, n_auxiliary)
+        if self.lost < 0:
+            self.alpha = self.model.partition.redraw_alpha(rng, counts, self.alpha)
 
-class Sweep:
-    """The assignments on their way from one state to the next."""
+    def redraw_assignments(self, rng: Stream, n_auxiliary: int) -> NDArray[np.int64]:
+        """z and latent vectors; empty clusters are dropped when their number is inferred. Returns the users of each cluster."""
+        inferred = self.model.partition.n_components is None
+        n_components, n_pool, n_room = len(self.columns[0]), *((n_auxiliary, sweep.ROOM) if inferred else (0, 0))
+        self.columns = (
+            *sweep.with_pool(rng, *self.columns[:2], n_pool, n_room, self.base),
+            *sweep.with_pool(rng, *self.columns[2:], n_pool, n_room, self.latent_base),
+        )
+        counts = assign.column_counts(self.z, n_components, n_pool, len(self.columns[0]))
+        counts = self._reassign(rng, counts, n_components + np.arange(n_pool))
+        if inferred:
+            self.columns = assign.compact(self.z, counts, self.columns)
+            counts = counts[counts > 0]
+        self.n_clusters = int(np.count_nonzero(counts))
+        return counts
 
-    def __init__(self, model: Model, state: State, n_auxiliary: int) -> None:
-        self._model, self._state = model, state
-        self._n_auxiliary = n_auxiliary if model.partition.n_components is None else 0
-        self._vectors = model.vectors(state)
-        self._z = state.z.copy()
-        self._counts = state.counts
-        self.n_opened = 0
+    def _blocks(self) -> list[slice]:
+        return [slice(first, min(first + BLOCK, len(self.z))) for first in range(0, len(self.z), BLOCK)]
 
-    def run(self, rng: np.random.Generator, users: slice) -> None:
-        """Redraw the assignments of a block of users."""
-        partition, alpha, m = self._model.partition, self._state.alpha, self._n_auxiliary
-        vectors = {name: x[users] for name, x in self._vectors.items()}
-        z = self._z[users]
-        uniforms = rng.random(len(z))
-        auxiliary = self._draw_auxiliary(rng, len(z) * m)
-        table = self._table(self._state.views, vectors)
-        own = np.zeros((len(z), m))
-        for name, view in self._model.views.items():
-            own += view.log_likelihood_of_own(auxiliary[name], vectors[name]) if m else 0.0
-        spread = partition.spread(alpha)
-        new_weight = partition.new_weight(alpha) / max(m, 1)
-        u = 0
-        while u < len(z):
-            u, chosen = assign(u, uniforms, table, own, z, self._counts, spread, new_weight)
-            if chosen == -2:
-                raise DegenerateError(_no_weight_message(u + users.start))
-            if chosen >= 0:
-                table = self._open(auxiliary, u * m + chosen, table, vectors)
-                z[u] = len(self._counts) - 1
-                u += 1
+    def _sums(self, x: Array, means: Array) -> tuple[Array, Array, Array]:
+        """Counts, sums and scatter factors of the clusters."""
+        parts = threads.apply(lambda users: gaussian.cluster_sums(x[users], self.z[users], means), self._blocks())
+        total: tuple[Array, Array, Array] = next(parts)
+        for part in parts:
+            gaussian.join_sums(*total, *part)
+        return total
 
-    def _draw_auxiliary(self, rng: np.random.Generator, n: int) -> dict[str, Components]:
-        if n == 0:
-            return {}
-        views = self._model.views.items()
-        return {name: view.draw_from_base(rng, self._state.views[name], n) for name, view in views}
+    def _reassign(
+        self,
+        rng: Stream,
+        counts: NDArray[np.int64],
+        pool: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """z and latent vectors, block after block; returns the users of every column."""
+        partition = self.model.partition
+        weights = (partition.spread(self.alpha), partition.new_weight(self.alpha) / max(len(pool), 1))
+        for users in self._blocks():
+            x = np.ascontiguousarray(self.model.feature_rows[:, users])
+            table = self._table(x, counts)
+            terms = self.terms._replace(
+                starts=self.terms.starts[users.start : users.stop + 1], squares=self.terms.squares[users]
+            )
+            counts, self.columns, opened, lost = sweep.reassign(
+                rng,
+                self.z[users],
+                counts,
+                pool,
+                table,
+                weights,
+                x,
+                self.latent[users],
+                tuple(terms),
+                self.columns,
+                self.base,
+                self.latent_base,
+            )
+            self.n_opened += opened
+            if lost >= 0:
+                self.lost = lost + users.start
+                break
+        return counts
 
-    def _table(self, views: Mapping[str, GaussianState], vectors: dict[str, Array]) -> Array:
-        tables = [view.log_likelihood(views[name].components, vectors[name]) for name, view in self._model.views.items()]
-        return np.asarray(sum(tables[1:], tables[0]))
+    def _table(self, x: Array, counts: NDArray[np.int64]) -> Array:
+        """The features' log likelihoods (C, U), half of the columns at a time."""
+        table = np.empty((len(counts), x.shape[1]))
+        middle = len(counts) // 2
 
-    def _open(self, auxiliary: dict[str, Components], index: int, table: Array, vectors: dict[str, Array]) -> Array:
-        """Make an auxiliary component a cluster of one; returns the table with its column."""
-        views, column = {}, np.zeros((len(table), 1))
-        for name, view in self._model.views.items():
-            new = Components(*(part[index : index + 1] for part in auxiliary[name]))
-            views[name] = view.add(self._state.views[name], new)
-            column += view.log_likelihood(new, vectors[name])
-        self._state = replace(self._state, views=views)
-        self._counts = np.append(self._counts, 1)
-        self.n_opened += 1
-        return np.hstack([table, column])
+        def fill(part: tuple[int, int]) -> None:
+            assign.fill(table, *part, x, counts, *self.columns[:2])
 
-    def finish(self) -> State:
-        """The new state, without empty clusters when their number is inferred."""
-        if self._n_auxiliary == 0:
-            return replace(self._state, z=self._z)
-        kept = np.flatnonzero(self._counts)
-        label = np.empty(len(self._counts), dtype=np.int64)
-        label[kept] = np.arange(len(kept))
-        views = {name: view.keep(self._state.views[name], kept) for name, view in self._model.views.items()}
-        return replace(self._state, z=label[self._z], views=views)
+        list(threads.apply(fill, [(0, middle), (middle, len(counts))]))
+        return table
+
+    def check(self) -> None:
+        """Raise where numbers have run out of range."""
+        if self.lost >= 0:
+            raise DegenerateError(_no_weight_message(self.lost))
+        for name, base in (("features", self.base), ("behavior", self.latent_base)):
+            if gaussian.collapsed(base[2]):
+                raise DegenerateError(_collapse_message(name))
+
+    def state(self, latent: Array | None, params: Params) -> State:
+        """The next state."""
+        views = {}
+        if self.model.features is not None:
+            views["features"] = GaussianState(Components(*self.columns[:2]), *self.base)
+        if self.model.likelihood is not None:
+            views["behavior"] = GaussianState(Components(*self.columns[2:]), *self.latent_base)
+        return State(self.z, self.alpha, views, latent, params)
 
 
 def _collapse_message(view: str) -> str:

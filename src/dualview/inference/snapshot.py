@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.inference.storage import BASE
+from dualview.inference.storage import BASE, Moments
 from dualview.model import State
 from dualview.views.gaussian import Components, GaussianState
 
@@ -21,10 +21,11 @@ class Snapshot:
     iteration: int
     state: State
     generator: dict[str, Any]
+    moments: Moments | None = None
 
     @classmethod
-    def of(cls, iteration: int, state: State, rng: np.random.Generator) -> "Snapshot":
-        return cls(iteration, state, dict(rng.bit_generator.state))
+    def of(cls, iteration: int, state: State, rng: np.random.Generator, moments: Moments | None) -> "Snapshot":
+        return cls(iteration, state, dict(rng.bit_generator.state), moments)
 
     def arrays(self) -> Arrays:
         """Everything but the generator."""
@@ -35,12 +36,14 @@ class Snapshot:
         for name, view in self.state.views.items():
             result[f"view.{name}.means"], result[f"view.{name}.factors"] = view.components
             result |= {f"view.{name}.{part}": np.asarray(value) for part, value in zip(BASE, view.base, strict=True)}
+        if self.moments is not None:
+            result |= {f"moments.{part}": np.asarray(value) for part, value in vars(self.moments).items()}
         return result
 
     @classmethod
     def from_arrays(cls, iteration: int, arrays: Arrays, generator: str) -> "Snapshot":
         """The inverse of :meth:`arrays` and :meth:`generator_text`, to the last bit."""
-        names = [name.split(".")[1] for name in arrays if name.endswith(".means")]
+        names = [name.split(".")[1] for name in arrays if name.startswith("view.") and name.endswith(".means")]
         views = {}
         for name in names:
             parts = {part: arrays[f"view.{name}.{part}"] for part in ("means", "factors", *BASE)}
@@ -53,7 +56,10 @@ class Snapshot:
             if name.startswith("params.")
         }
         state = State(arrays["z"].astype(np.int64), float(arrays["alpha"]), views, arrays.get("latent"), params)
-        return cls(iteration, state, json.loads(generator))
+        moments = None
+        if "moments.n" in arrays:
+            moments = Moments(int(arrays["moments.n"]), arrays["moments.mean"], arrays["moments.squares"])
+        return cls(iteration, state, json.loads(generator), moments)
 
     def generator_text(self) -> str:
         """The generator's state as JSON."""

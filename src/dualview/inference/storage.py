@@ -1,4 +1,8 @@
-"""What a chain leaves behind: a row per kept draw, and a table of components with a row per cluster of each draw."""
+"""What a chain leaves behind: a row per kept draw, and a table of components with a row per cluster of each draw.
+
+With very many users it leaves a summary instead: every draw's scalars, running moments of the latent vectors, and a few whole
+draws.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,77 +13,154 @@ from numpy.typing import NDArray
 
 from dualview.model import Model, State
 
+_BATCH = 500  # states that wait to be packed
+
 BASE = ("base_mean", "base_precision", "base_covariance", "base_dof")
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Number, mean and sum of squared deviations of vectors that came one at a time (Welford 1962)."""
+
+    n: int
+    mean: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def none(cls, like: NDArray[np.float64]) -> "Moments":
+        return cls(0, np.zeros_like(like), np.zeros_like(like))
+
+    def with_one(self, value: NDArray[np.float64]) -> "Moments":
+        """The moments with one more; the arrays are taken over."""
+        n = self.n + 1
+        away = value - self.mean
+        mean = np.add(self.mean, away / n, out=self.mean)
+        away *= value - mean
+        return Moments(n, mean, np.add(self.squares, away, out=self.squares))
 
 
 @dataclass(frozen=True)
 class Record:
     """The draws of one chain in working units.
 
-    fixed: arrays (draws, …). ragged: arrays (rows, …) of components, n_components (draws,) rows to each draw in turn.
+    fixed: arrays (draws, …). ragged: arrays (rows, …) of components, n_components (draws,) rows to each draw in turn. In a
+    summary these are the whole draws, and scalars: arrays (all draws, …) has what is kept of every one; moments of the latent
+    vectors are over all of them.
     """
 
     fixed: dict[str, NDArray[Any]]
     ragged: dict[str, NDArray[Any]]
+    scalars: dict[str, NDArray[Any]] = field(default_factory=dict)
+    moments: Moments | None = None
 
     @property
     def n_draws(self) -> int:
         return len(self.fixed["n_clusters"]) if self.fixed else 0
 
+    @property
+    def n_scalars(self) -> int:
+        """Draws of which scalars are kept beside the whole ones."""
+        return len(self.scalars["n_clusters"]) if self.scalars else 0
+
     @classmethod
     def joined(cls, records: Iterable["Record"]) -> "Record":
-        """Records of one chain after each other; empty ones are passed over."""
-        parts = [record for record in records if record.n_draws]
-        if len(parts) <= 1:
-            return parts[0] if parts else cls({}, {})
-        fixed = {name: np.concatenate([part.fixed[name] for part in parts]) for name in parts[0].fixed}
-        return cls(fixed, {name: np.concatenate([part.ragged[name] for part in parts]) for name in parts[0].ragged})
+        """Records of one chain after each other; empty ones are passed over. The moments are the last ones'."""
+        parts = list(records)
+        fixed, ragged = _joined([part.fixed for part in parts]), _joined([part.ragged for part in parts])
+        moments = next((part.moments for part in reversed(parts) if part.moments is not None), None)
+        return cls(fixed, ragged, _joined([part.scalars for part in parts]), moments)
 
-    def first(self, n_draws: int) -> "Record":
-        """The first draws only."""
-        if n_draws >= self.n_draws:
-            return self
+    def first(self, n_draws: int, n_scalars: int) -> "Record":
+        """The first draws only; moments are over all that were made."""
         rows = int(self.fixed["n_components"][:n_draws].sum())
         fixed = {name: values[:n_draws] for name, values in self.fixed.items()}
-        return Record(fixed, {name: values[:rows] for name, values in self.ragged.items()})
+        ragged = {name: values[:rows] for name, values in self.ragged.items()}
+        return Record(fixed, ragged, {name: values[:n_scalars] for name, values in self.scalars.items()}, self.moments)
+
+
+def _joined(tables: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    parts = [table for table in tables if table]
+    if len(parts) <= 1:
+        return parts[0] if parts else {}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 @dataclass
 class Store:
-    """Collects states and makes a record of them."""
+    """Collects states and makes a record of them, a batch at a time.
+
+    every: None to keep all draws; else a summary with every such draw whole.
+    """
 
     model: Model
-    _fixed: dict[str, list[Any]] = field(default_factory=dict)
-    _ragged: dict[str, list[Any]] = field(default_factory=dict)
+    every: int | None = None
+    moments: Moments | None = None
+    n_seen: int = 0
+    _states: list[tuple[State, float]] = field(default_factory=list)
+    _records: list[Record] = field(default_factory=list)
+    _scalars: list[dict[str, Any]] = field(default_factory=list)
 
     def append(self, state: State) -> None:
         """Keep a draw."""
-        counts = state.counts
-        fixed: dict[str, Any] = {
-            "z": state.z.astype(np.int32),
-            "n_clusters": int(np.count_nonzero(counts)),
-            "n_components": len(counts),
-            "log_joint": self.model.log_joint(state),
-        }
-        if self.model.partition.has_alpha:
-            fixed["alpha"] = state.alpha
-        if state.latent is not None:
-            fixed["latent"] = state.latent
-        fixed |= {f"params.{name}": value for name, value in state.params.items()}
-        ragged: dict[str, Any] = {"count": counts}
-        for name, view in state.views.items():
-            fixed |= {f"{name}.{part}": value for part, value in zip(BASE, view.base, strict=True)}
-            ragged[f"{name}.means"], ragged[f"{name}.factors"] = view.components
-        for table, new in ((self._fixed, fixed), (self._ragged, ragged)):
-            for name, value in new.items():
-                table.setdefault(name, []).append(value)
+        self.n_seen += 1
+        log_joint = self.model.log_joint(state)
+        if self.every is not None:
+            self._scalars.append(_scalars(state, log_joint, self.model.partition.has_alpha))
+            if state.latent is not None:
+                self.moments = (self.moments or Moments.none(state.latent)).with_one(state.latent)
+        if self.every is None or self.n_seen % self.every == 0:
+            self._states.append((state, log_joint))
+            if len(self._states) == _BATCH:
+                self._pack()
+
+    def _pack(self) -> None:
+        if self._states:
+            states, log_joints = zip(*self._states, strict=True)
+            self._records.append(record_of(list(states), list(log_joints), self.model.partition.has_alpha))
+            self._states.clear()
 
     def drain(self) -> Record:
-        """Everything kept since the last time."""
-        record = Record(
-            {name: np.array(values) for name, values in self._fixed.items()},
-            {name: np.concatenate(values) for name, values in self._ragged.items()},
-        )
-        self._fixed.clear()
-        self._ragged.clear()
+        """Everything kept since the last time; moments since the first."""
+        self._pack()
+        scalars = {name: np.array([row[name] for row in self._scalars]) for name in self._scalars[0]} if self._scalars else {}
+        record = Record.joined([*self._records, Record({}, {}, scalars, self.moments)])
+        self._records.clear()
+        self._scalars.clear()
         return record
+
+
+def _scalars(state: State, log_joint: float, has_alpha: bool) -> dict[str, Any]:
+    """What a summary keeps of every draw: numbers that do not depend on how clusters are numbered."""
+    row: dict[str, Any] = {"n_clusters": int(np.count_nonzero(state.counts)), "log_joint": log_joint}
+    if has_alpha:
+        row["alpha"] = state.alpha
+    row |= {f"params.{name}": value for name, value in state.params.items()}
+    for name, view in state.views.items():
+        row |= {f"{name}.{part}": value for part, value in zip(BASE, view.base, strict=True)}
+    return row
+
+
+def record_of(states: list[State], log_joints: list[float], has_alpha: bool) -> Record:
+    """The record of some states of one chain."""
+    counts = [state.counts for state in states]
+    fixed: dict[str, Any] = {
+        "z": np.array([state.z for state in states], dtype=np.int32),
+        "n_clusters": np.array([np.count_nonzero(row) for row in counts]),
+        "n_components": np.array([len(row) for row in counts]),
+        "log_joint": np.array(log_joints),
+    }
+    first = states[0]
+    if has_alpha:
+        fixed["alpha"] = np.array([state.alpha for state in states])
+    if first.latent is not None:
+        fixed["latent"] = np.array([state.latent for state in states])
+    for name in first.params:
+        fixed[f"params.{name}"] = np.array([state.params[name] for state in states])
+    ragged: dict[str, Any] = {"count": np.concatenate(counts)}
+    for name in first.views:
+        views = [state.views[name] for state in states]
+        for i, part in enumerate(BASE):
+            fixed[f"{name}.{part}"] = np.array([view.base[i] for view in views])
+        ragged[f"{name}.means"] = np.concatenate([view.components.means for view in views])
+        ragged[f"{name}.factors"] = np.concatenate([view.components.factors for view in views])
+    return Record(fixed, ragged)

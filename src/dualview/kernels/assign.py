@@ -1,66 +1,243 @@
-"""The assignment sweep. It sees log likelihoods and weights, never a model."""
+"""The assignment sweep over columns: clusters, a pool of auxiliary components, and free room.
+
+Neal's algorithm 8 (2000) with auxiliary components that are kept and reused from user to user (Favaro and Teh 2013): m of them
+come from the base distributions before a sweep. A user who leaves a cluster empty puts its parameters in place of a pool member
+chosen at random; a user who takes a pool member makes it a cluster, and a fresh one takes its place.
+
+The features' log likelihoods come as a table. A latent vector is integrated out while its user chooses, and drawn right
+afterwards: z_u and f_u move together.
+
+Shapes: counts (C,) of every column: users of a cluster, 0 for a pool member (m > 0) or an empty component (m = 0), −1 for free
+room; pool (m,) columns; table (C, U); columns = (means, factors) of both views, (C, D) and (C, D, D). A view of no dimensions
+adds nothing. terms as in ``messages``.
+"""
 
 import math
 
 import numpy as np
 
-from dualview.kernels.compiling import compiled
+from dualview.kernels.compiling import compiled, inlined
+from dualview.kernels.gaussian import draw_into
+from dualview.kernels.linalg import copy_into
+from dualview.kernels.messages import draw_latent, draw_one, evidence, evidence_of_one, grip_of, pull_of, shift
+from dualview.kernels.streams import random
+
+NO_WEIGHT = -1
 
 
 @compiled
-def choose(log_weights, uniform):
-    """Index i with probability ∝ exp(log_weights[i]), by inversion of one uniform number; −1 if no weight is positive."""
-    top = -math.inf
-    for i in range(log_weights.shape[0]):
-        top = max(top, log_weights[i])
-        if math.isnan(log_weights[i]):
-            return -1
-    if not math.isfinite(top):
-        return -1
-    total = 0.0
-    for i in range(log_weights.shape[0]):
-        total += math.exp(log_weights[i] - top)
-    threshold = uniform * total
-    last = -1
-    for i in range(log_weights.shape[0]):
-        weight = math.exp(log_weights[i] - top)
-        if weight > 0.0:
-            last = i
-        threshold -= weight
-        if threshold < 0.0:
-            return i
-    return last
+def tabulate(table, first, column, x, mean, factor):
+    """In place: ln p(x_u | column) for users u from first on."""
+    n_dims, n_users = x.shape
+    constant = -0.5 * n_dims * math.log(2.0 * math.pi)
+    for i in range(n_dims):
+        constant += math.log(factor[i, i])
+    for u in range(first, n_users):
+        table[column, u] = constant
+    projection = np.empty(n_users)
+    for i in range(n_dims):
+        for j in range(i + 1):
+            weight, centre = factor[j, i], mean[j]
+            if j == 0:
+                for u in range(first, n_users):
+                    projection[u] = weight * (x[j, u] - centre)
+            else:
+                for u in range(first, n_users):
+                    projection[u] += weight * (x[j, u] - centre)
+        for u in range(first, n_users):
+            table[column, u] -= 0.5 * projection[u] * projection[u]
 
 
-@compiled
-def assign(start, uniforms, log_likelihood, log_auxiliary, z, counts, spread, new_weight):
-    """In place on z and counts: redraw z_u for u = start, start + 1, … until a user opens a new cluster, (C11).
+@inlined
+def fill(table, first, end, x, counts, means, factors):
+    """In place: the table of the columns in use from first to end."""
+    for c in range(first, end):
+        if counts[c] >= 0:
+            tabulate(table, np.int64(0), c, x, means[c], factors[c])
 
-    log_likelihood (U, K) under the components, log_auxiliary (U, m) under each user's own auxiliary components (Neal 2000,
-    algorithm 8; m = 0: the number of clusters is fixed). Component k weighs counts[k] + spread, an auxiliary one new_weight; a
-    user alone in its cluster brings that cluster as one of the m. Returns (u, j) when user u takes its auxiliary component j
-    (then z[u] = −1 and the caller adds the component), (U, −1) when all users are done, (u, −2) when no weight is positive.
+
+@inlined
+def _weight(count, spread, new_weight, n_pool):
+    """What a column weighs before likelihoods."""
+    if count < 0:
+        weight = 0.0
+    elif count == 0 and n_pool > 0:
+        weight = new_weight
+    else:
+        weight = count + spread
+    return weight
+
+
+@inlined
+def choose(weights, exponents, uniform):
+    """Index i with probability ∝ weights[i] exp(exponents[i]), by inversion of one uniform number; −1 if none can be.
+
+    The weights are used up.
     """
-    n_users, n_components = log_likelihood.shape
-    n_auxiliary = log_auxiliary.shape[1]
-    log_weights = np.empty(n_components + n_auxiliary)
-    for u in range(start, n_users):
-        own = z[u]
-        counts[own] -= 1
-        alone = n_auxiliary > 0 and counts[own] == 0
-        for k in range(n_components):
-            weight = new_weight if alone and k == own else counts[k] + spread
-            log_weights[k] = math.log(weight) + log_likelihood[u, k] if weight > 0.0 else -math.inf
-        for j in range(n_auxiliary):
-            log_weights[n_components + j] = math.log(new_weight) + log_auxiliary[u, j]
-        if alone:
-            log_weights[n_components + n_auxiliary - 1] = -math.inf
-        chosen = choose(log_weights, uniforms[u])
+    top = -math.inf
+    for i in range(weights.shape[0]):
+        if weights[i] > 0.0 and not exponents[i] <= top:
+            top = exponents[i]
+    total = 0.0
+    for i in range(weights.shape[0]):
+        if weights[i] > 0.0:
+            weights[i] *= math.exp(exponents[i] - top)
+            total += weights[i]
+    threshold = uniform * total
+    chosen = NO_WEIGHT
+    if 0.0 < total < math.inf:
+        for i in range(weights.shape[0]):
+            if weights[i] > 0.0:
+                chosen = i
+                threshold -= weights[i]
+                if threshold < 0.0:
+                    break
+    return chosen
+
+
+@inlined
+def leave(rng, own, counts, pool):
+    """In place: one user less in its cluster; an emptied one goes to the pool. Returns the column that became free, or −1."""
+    counts[own] -= 1
+    freed = -1
+    if counts[own] == 0 and pool.shape[0] > 0:
+        slot = min(int(random(rng) * pool.shape[0]), pool.shape[0] - 1)
+        freed = pool[slot]
+        counts[freed] = -1
+        pool[slot] = own
+    return freed
+
+
+@compiled
+def replace_in_pool(chosen, counts, pool):
+    """In place: a free column takes the chosen one's place in the pool; returns it."""
+    slot = fresh = 0
+    while pool[slot] != chosen:
+        slot += 1
+    while counts[fresh] >= 0:
+        fresh += 1
+    pool[slot] = fresh
+    counts[fresh] = 0
+    return fresh
+
+
+@compiled
+def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, base, latent_base):
+    """In place on z, counts, pool, table, columns, latent and residuals: redraw z_u and f_u for u = first, first + 1, …, (C11).
+
+    weights = (spread, new_weight): a cluster weighs its count + spread, a pool member new_weight. Returns (u, opened): u = U
+    when all are done, less when there is no free column left for user u, −1 − u when user u has no column of positive weight.
+    """
+    means, factors, latent_means, latent_factors = columns
+    starts, rows, loads, squares, residual, precision = terms
+    spread, new_weight = weights
+    n_columns, n_users = table.shape
+    n_latent, n_pool = latent.shape[1], pool.shape[0]
+    column_weights, exponents = np.empty(n_columns), np.empty(n_columns)
+    pull, gap, step = np.empty(n_latent), np.empty(n_latent), np.empty(n_latent)
+    grip, matrix = np.empty((n_latent, n_latent)), np.empty((n_latent, n_latent))
+    n_free = n_opened = 0
+    for c in range(n_columns):
+        n_free += counts[c] < 0
+    for u in range(first, n_users):
+        if n_pool > 0 and n_free == 0:
+            return u, n_opened
+        if leave(rng, z[u], counts, pool) >= 0:
+            n_free += 1
+        if n_latent > 0:
+            pull_of(starts[u], starts[u + 1], rows, loads, residual, precision, pull)
+            grip_of(u, starts[u], starts[u + 1], rows, loads, squares, precision, grip)
+        for c in range(n_columns):
+            column_weights[c] = _weight(counts[c], spread, new_weight, n_pool)
+            if column_weights[c] > 0.0:
+                exponents[c] = table[c, u]
+                if n_latent == 1:
+                    exponent, ratio = evidence_of_one(
+                        latent_means[c, 0], latent_factors[c, 0, 0], latent[u, 0], pull[0], grip[0, 0]
+                    )
+                    exponents[c] += exponent
+                    column_weights[c] *= ratio
+                elif n_latent > 1:
+                    exponents[c] += evidence(latent_means[c], latent_factors[c], latent[u], pull, grip, gap, matrix)
+        chosen = choose(column_weights, exponents, random(rng))
         if chosen < 0:
-            return u, -2
-        if chosen >= n_components:
-            z[u] = -1
-            return u, chosen - n_components
-        z[u] = chosen
+            return -1 - u, n_opened
+        if counts[chosen] == 0 and n_pool > 0:
+            fresh = replace_in_pool(chosen, counts, pool)
+            n_free -= 1
+            n_opened += 1
+            renew(rng, fresh, columns, base, latent_base)
+            tabulate(table, u + 1, fresh, x, means[fresh], factors[fresh])
         counts[chosen] += 1
-    return n_users, -1
+        z[u] = chosen
+        if n_latent == 1:
+            mean = latent_means[chosen, 0]
+            step[0] = draw_one(rng, mean, latent_factors[chosen, 0, 0], latent[u, 0], pull[0], grip[0, 0]) - latent[u, 0]
+            latent[u, 0] += step[0]
+            shift(starts[u], starts[u + 1], rows, loads, residual, step)
+        elif n_latent > 1:
+            evidence(latent_means[chosen], latent_factors[chosen], latent[u], pull, grip, gap, matrix)
+            draw_latent(rng, latent_means[chosen], latent[u], gap, matrix, step)
+            shift(starts[u], starts[u + 1], rows, loads, residual, step)
+    return n_users, n_opened
+
+
+@compiled
+def renew(rng, column, columns, base, latent_base):
+    """In place: fresh parameters of a column from the base of both views."""
+    means, factors, latent_means, latent_factors = columns
+    draw_into(rng, column, column + 1, means, factors, base[0], base[1], base[2], base[3])
+    mean, precision, covariance, dof = latent_base
+    draw_into(rng, column, column + 1, latent_means, latent_factors, mean, precision, covariance, dof)
+
+
+@inlined
+def column_counts(z, n_components, n_pool, n_columns):
+    """Users of every column: clusters, the pool (0), free room (−1)."""
+    counts = np.empty(n_columns, dtype=np.int64)
+    for c in range(n_columns):
+        counts[c] = 0 if c < n_components + n_pool else -1
+    for u in range(z.shape[0]):
+        counts[z[u]] += 1
+    return counts
+
+
+@compiled
+def with_room(means, factors, n):
+    """Components with room for n more."""
+    n_components, n_dims = means.shape
+    wide_means, wide_factors = np.empty((n_components + n, n_dims)), np.empty((n_components + n, n_dims, n_dims))
+    copy_into(means, factors, wide_means, wide_factors)
+    return wide_means, wide_factors
+
+
+@compiled
+def compact(z, counts, columns):
+    """z in place: labels of the occupied columns in their order; returns those columns."""
+    means, factors, latent_means, latent_factors = columns
+    label = np.empty(counts.shape[0], dtype=np.int64)
+    n_kept = 0
+    for c in range(counts.shape[0]):
+        label[c] = n_kept
+        n_kept += counts[c] > 0
+    for u in range(z.shape[0]):
+        z[u] = label[z[u]]
+    kept_means, kept_factors = only_used(counts, n_kept, means, factors)
+    kept_latent_means, kept_latent_factors = only_used(counts, n_kept, latent_means, latent_factors)
+    return kept_means, kept_factors, kept_latent_means, kept_latent_factors
+
+
+@compiled
+def only_used(counts, n_kept, means, factors):
+    """Components of the occupied columns."""
+    n_dims = means.shape[1]
+    kept_means, kept_factors = np.empty((n_kept, n_dims)), np.empty((n_kept, n_dims, n_dims))
+    k = 0
+    for c in range(counts.shape[0]):
+        if counts[c] > 0:
+            for i in range(n_dims):
+                kept_means[k, i] = means[c, i]
+                for j in range(n_dims):
+                    kept_factors[k, i, j] = factors[c, i, j]
+            k += 1
+    return kept_means, kept_factors

@@ -18,24 +18,34 @@ def _sources_stamp() -> tuple[tuple[str, int, int], ...]:
 _STAMP = _sources_stamp()
 
 
-def compiled(function: Callable[..., Any]) -> Any:
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """Compile to machine code, kept on disk where a place can be written.
 
     Numba's own cache only notices edits to the file of the function itself. A kernel holds the code of the kernels
     it calls, so the stamp of each cached entry covers all kernel files: an edit to any of them compiles all anew.
     """
     try:
-        dispatcher = numba.njit(cache=True, **_OPTIONS)(function)
+        dispatcher = numba.njit(cache=True, **_OPTIONS, **options)(function)
     except RuntimeError:  # no writable place for the cache
-        return uncached(function)
+        return uncached(function, **options)
     try:
         cache_file = dispatcher._cache._cache_file
         cache_file._source_stamp = (cache_file._source_stamp, _STAMP)
     except AttributeError:  # a Numba that keeps its stamp elsewhere: slower starts are better than stale code
-        return uncached(function)
+        return uncached(function, **options)
     return dispatcher
 
 
-def uncached(function: Callable[..., Any]) -> Any:
+def reordered(function: Callable[..., Any]) -> Any:
+    """Compile with sums in the order that is quickest on the machine: for long dot products, which then run on vectors."""
+    return compiled(function, fastmath={"reassoc", "contract", "nsz"})
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile into each caller: for short pieces of inner loops, where a call costs as much as the work."""
+    return compiled(function, inline="always")
+
+
+def uncached(function: Callable[..., Any], **options: Any) -> Any:
     """Compile without the disk cache: for kernels that take a function, whose cache entries would never be found."""
-    return numba.njit(**_OPTIONS)(function)
+    return numba.njit(**_OPTIONS, **options)(function)

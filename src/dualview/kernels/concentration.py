@@ -2,33 +2,29 @@
 
 import math
 
-import numpy as np
-
-from dualview.kernels.ars import sampler
 from dualview.kernels.compiling import compiled
-from dualview.kernels.special import log1pmx, log_minus_digamma, stirling_remainder
+from dualview.kernels.slices import sampler
+from dualview.kernels.special import log1pmx, log_gamma, stirling_remainder
+from dualview.kernels.streams import random
 
 
 @compiled
 def log_alpha_density(log_alpha, parameters):
-    """Log density and derivative of y = ln α, (C9); parameters: K, U.
+    """Log density of y = ln α, (C9); parameters: K, U.
 
     (C9) in differences of Stirling's formula, so that no digits are lost at large α.
     Beyond the range of numbers the density is 0.
     """
     if abs(log_alpha) > 700.0:
-        return -math.inf, -math.copysign(math.inf, log_alpha)
-    n_clusters, n_users = parameters[0], parameters[1]
+        return -math.inf
+    n_clusters, n_users = parameters
     alpha = math.exp(log_alpha)
     inverse = math.exp(-log_alpha)
     ratio = n_users * inverse
     bend = alpha * log1pmx(ratio)
     density = (n_clusters - n_users - 0.5) * log_alpha - 0.5 * inverse - bend
     density += (0.5 - n_users) * math.log1p(ratio)
-    density += stirling_remainder(alpha) - stirling_remainder(alpha + n_users)
-    slope = n_clusters - n_users - 0.5 + 0.5 * inverse - bend
-    slope -= alpha * (log_minus_digamma(alpha) - log_minus_digamma(alpha + n_users))
-    return density, slope
+    return density + stirling_remainder(alpha) - stirling_remainder(alpha + n_users)
 
 
 _sample_log_alpha = sampler(log_alpha_density)
@@ -36,9 +32,8 @@ _sample_log_alpha = sampler(log_alpha_density)
 
 @compiled
 def draw_alpha(rng, n_clusters, n_users, alpha):
-    """α | K, U under the Dirichlet process, (C9), by adaptive rejection from its present value."""
-    parameters = np.array([float(n_clusters), float(n_users)])
-    return math.exp(_sample_log_alpha(rng, parameters, math.log(alpha), -math.inf))
+    """α | K, U under the Dirichlet process, (C9), one step from its present value."""
+    return math.exp(_sample_log_alpha(rng, (float(n_clusters), float(n_users)), math.log(alpha), 2.0))
 
 
 @compiled
@@ -47,6 +42,37 @@ def draw_table_counts(rng, counts, concentration):
     total = 0
     for k in range(counts.shape[0]):
         for i in range(counts[k]):
-            if rng.random() * (concentration + i) < concentration:
+            if random(rng) * (concentration + i) < concentration:
                 total += 1
     return total
+
+
+@compiled
+def _log_rising(start, n):
+    """lnΓ(start + n) − lnΓ(start), with its digits at large start."""
+    if start < 1e4:
+        return log_gamma(start + n) - log_gamma(start)
+    ratio = n / start
+    value = n * math.log(start) + start * log1pmx(ratio) + (n - 0.5) * math.log1p(ratio)
+    return value + stirling_remainder(start + n) - stirling_remainder(start)
+
+
+@compiled
+def log_process(counts, alpha):
+    """ln p(partition | α) of the Chinese restaurant."""
+    total = n_users = 0.0
+    for k in range(counts.shape[0]):
+        total += math.log(alpha) + log_gamma(float(counts[k]))
+        n_users += counts[k]
+    return total - _log_rising(alpha, n_users)
+
+
+@compiled
+def log_finite(counts, alpha):
+    """ln p(labels | α) of K components with a symmetric Dirichlet prior."""
+    total = n_users = 0.0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            total += _log_rising(alpha / counts.shape[0], float(counts[k]))
+            n_users += counts[k]
+    return total - _log_rising(alpha, n_users)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dualview.kernels.compiling import compiled
 from dualview.kernels.linalg import cholesky, multiply
-from dualview.kernels.special import log1pmx, log_minus_digamma, stirling_remainder
+from dualview.kernels.special import log1pmx, stirling_remainder
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _LOG_PI = math.log(math.pi)
@@ -17,19 +17,18 @@ _LOG_PI = math.log(math.pi)
 
 @compiled
 def log_wishart_constant(dof, spare, n_dims):
-    """(Dβ/2)(ln(β/2) − 1) − Σ_{d=1..D} lnΓ((β+d−D)/2) and its derivative by β/2, with spare = β − D + 1.
+    """(Dβ/2)(ln(β/2) − 1) − Σ_{d=1..D} lnΓ((β+d−D)/2), with spare = β − D + 1.
 
     In differences of Stirling's formula: no digits are lost at large β.
     """
     half = 0.5 * dof
-    value = slope = 0.0
+    value = 0.0
     for d in range(n_dims):
         offset = -0.5 * d
         argument = 0.5 * (spare + (n_dims - 1 - d))
         value -= half * log1pmx(offset / half) + (offset - 0.5) * math.log(argument)
         value -= stirling_remainder(argument) + _HALF_LOG_2PI
-        slope += log_minus_digamma(argument) - math.log1p(offset / half)
-    return value, slope
+    return value
 
 
 @compiled
@@ -98,18 +97,6 @@ def log_likelihood(x, means, factors):
 
 
 @compiled
-def log_likelihood_of_own(x, means, factors):
-    """Table (U, m) of ln p(x_u | component u m + j): each user has m components of its own."""
-    n_users = x.shape[0]
-    n_own = means.shape[0] // n_users
-    table = np.empty((n_users, n_own))
-    for u in range(n_users):
-        for j in range(n_own):
-            table[u, j] = log_normal(x[u], means[u * n_own + j], factors[u * n_own + j])
-    return table
-
-
-@compiled
 def _log_scale_prior(matrix, n_dims):
     """ln W(matrix; D, I/D) up to a constant: the prior of R_0 and of W_0, (M5) and (M6)."""
     factor = cholesky(matrix)
@@ -136,7 +123,7 @@ def log_components_prior(means, factors, base_mean, base_precision, base_covaria
     """Σ_k ln p(μ_k, S_k | base), (M2) and (M3)."""
     n_components, n_dims = means.shape
     precision_factor = cholesky(base_precision)
-    constant, _ = log_wishart_constant(base_dof, base_dof - (n_dims - 1), n_dims)
+    constant = log_wishart_constant(base_dof, base_dof - (n_dims - 1), n_dims)
     constant -= n_dims * _HALF_LOG_2PI + 0.25 * n_dims * (n_dims - 1) * _LOG_PI
     for i in range(n_dims):
         constant += math.log(precision_factor[i, i])
@@ -159,3 +146,11 @@ def log_assigned(x, z, means, factors):
     for u in range(x.shape[0]):
         total += log_normal(x[u], means[z[u]], factors[z[u]])
     return total
+
+
+@compiled
+def log_view(x, z, means, factors, base_mean, base_precision, base_covariance, base_dof):
+    """ln p(x, components, base | z) up to a constant."""
+    total = log_components_prior(means, factors, base_mean, base_precision, base_covariance, base_dof)
+    total += log_base_prior(base_mean, base_precision, base_covariance, base_dof)
+    return total + log_assigned(x, z, means, factors)

@@ -6,44 +6,42 @@ quadratic form is |Tᵀ x|².
 
 import math
 
-import numpy as np
-
 from dualview.kernels.compiling import compiled
-from dualview.kernels.linalg import cholesky, solve_lower, solve_lower_transposed
+from dualview.kernels.linalg import factorise, solve_lower, solve_lower_transposed
+from dualview.kernels.streams import standard_gamma, standard_normal
 
 
 @compiled
 def normal(rng, linear, precision):
-    """One draw from N(Λ⁻¹ h, Λ⁻¹) with h = linear, Λ = precision."""
-    factor = cholesky(precision)
-    whitened = solve_lower(factor, linear)
-    for i in range(whitened.shape[0]):
-        whitened[i] += rng.standard_normal()
-    return solve_lower_transposed(factor, whitened)
+    """In place: linear becomes one draw from N(Λ⁻¹ h, Λ⁻¹) with h = linear, Λ = precision; the precision is used up."""
+    factorise(precision)
+    solve_lower(precision, linear)
+    for i in range(linear.shape[0]):
+        linear[i] += standard_normal(rng)
+    solve_lower_transposed(precision, linear)
 
 
 @compiled
-def wishart_factor(rng, dof, inverse_scale_factor):
-    """Upper T with T Tᵀ ~ W(dof, (C Cᵀ)⁻¹), C = inverse_scale_factor lower.
+def wishart_factor(rng, dof, inverse_scale_factor, factor):
+    """In place: factor becomes upper T with T Tᵀ ~ W(dof, (C Cᵀ)⁻¹), C = inverse_scale_factor lower.
 
     Bartlett's decomposition from the last row upwards: B upper with B_ii² ~ χ²(dof − (D−1−i)), T = C⁻ᵀ B.
     """
     n = inverse_scale_factor.shape[0]
-    factor = np.zeros((n, n))
     for j in range(n):
-        factor[j, j] = math.sqrt(2.0 * rng.standard_gamma(0.5 * (dof - (n - 1 - j))))
+        factor[j, j] = math.sqrt(2.0 * standard_gamma(rng, 0.5 * (dof - (n - 1 - j))))
         for i in range(j):
-            factor[i, j] = rng.standard_normal()
+            factor[i, j] = standard_normal(rng)
+            factor[j, i] = 0.0
     for j in range(n):
         for i in range(j, -1, -1):
             rest = factor[i, j]
             for k in range(i + 1, j + 1):
                 rest -= inverse_scale_factor[k, i] * factor[k, j]
             factor[i, j] = rest / inverse_scale_factor[i, i]
-    return factor
 
 
 @compiled
 def g(rng, dof, inverse_scale):
     """One draw from G(dof, 1/inverse_scale)."""
-    return 2.0 * rng.standard_gamma(0.5 * dof) / inverse_scale
+    return 2.0 * standard_gamma(rng, 0.5 * dof) / inverse_scale

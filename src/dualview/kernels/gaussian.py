@@ -1,173 +1,208 @@
 """The conditionals of a Gaussian view and the loops that draw from them.
 
 Working units: the view's constants are m = 0 and Σ = I. Shapes: x (U, D), z (U,), means (K, D), factors (K, D, D) upper with
-S_k = T_k T_kᵀ. A conditional returns the parameters of its law: (linear, precision) of a normal, (dof, inverse scale) of a
-Wishart.
+S_k = T_k T_kᵀ, scatters (K, D, D) lower with C_k C_kᵀ = Σ_{u∈k} (x_u − μ_k)(x_u − μ_k)ᵀ. A conditional writes
+the parameters of its law into arrays it is given: linear and precision of a normal; the lower factor of a Wishart's inverse
+scale, and returns its dof. A view of no dimensions is no view: nothing is drawn.
 """
 
 import math
 
 import numpy as np
 
-from dualview.kernels.ars import sampler
-from dualview.kernels.compiling import compiled
-from dualview.kernels.densities import log_wishart_constant, misfit
+from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.draws import normal, wishart_factor
-from dualview.kernels.linalg import add_outer, add_to_cholesky, cholesky, loses_digits, multiply, outer_square
+from dualview.kernels.linalg import add_to_cholesky, cholesky, factorise, join_cholesky, multiply, outer_square, scaled, trace
+from dualview.kernels.scales import draw_scales, scatter_roots
+
+# A base variance below this, in working units, is a view whose clusters have shrunk onto single points; rounding of the means
+# stops the shrinking near 1e-32, and a feature with an outlier of 1e12 times its spread has about 1e-24.
+_SMALLEST = 1e-28
 
 
-@compiled
-def component_precision(base_dof, base_covariance, count, scatter):
-    """S_k | rest, (C1)."""
-    return base_dof + count, base_dof * base_covariance + scatter
+@inlined
+def component_precision(base_dof, base_factor, count, scatter, inverse_scale, scratch):
+    """S_k | rest, (C1); base_factor lower with base_factor base_factorᵀ = W_0."""
+    root = math.sqrt(base_dof)
+    n_dims = base_factor.shape[0]
+    for i in range(n_dims):
+        for j in range(n_dims):
+            inverse_scale[i, j] = root * base_factor[i, j]
+    if count > 0.0:
+        join_cholesky(inverse_scale, scatter, scratch)
+    return base_dof + count
 
 
-@compiled
-def component_mean(base_mean, base_precision, count, total, precision):
-    """μ_k | rest, (C2)."""
-    linear = multiply(base_precision, base_mean) + multiply(precision, total)
-    return linear, base_precision + count * precision
+@inlined
+def component_mean(base_linear, base_precision, count, total, factor, linear, precision):
+    """μ_k | rest, (C2); base_linear = R_0 μ_0."""
+    n_dims = total.shape[0]
+    outer_square(factor, count, precision)
+    for i in range(n_dims):
+        for j in range(n_dims):
+            precision[i, j] += base_precision[i, j]
+        linear[i] = base_linear[i]
+    for i in range(n_dims):
+        projection = 0.0
+        for j in range(i + 1):
+            projection += factor[j, i] * total[j]
+        for j in range(i + 1):
+            linear[j] += factor[j, i] * projection
 
 
-@compiled
-def base_mean_law(means, base_precision):
+@inlined
+def base_mean_law(means, base_precision, linear, precision):
     """μ_0 | rest, (C3)."""
     n_components, n_dims = means.shape
-    total = np.zeros(n_dims)
-    for k in range(n_components):
-        total += means[k]
-    return multiply(base_precision, total), np.eye(n_dims) + n_components * base_precision
+    for i in range(n_dims):
+        linear[i] = 0.0
+        for j in range(n_dims):
+            precision[i, j] = n_components * base_precision[i, j] + (1.0 if i == j else 0.0)
+            for k in range(n_components):
+                linear[i] += base_precision[i, j] * means[k, j]
 
 
-@compiled
-def base_precision_law(means, base_mean):
+@inlined
+def base_precision_law(means, base_mean, inverse_scale, scratch):
     """R_0 | rest, (C4)."""
     n_components, n_dims = means.shape
-    inverse_scale = n_dims * np.eye(n_dims)
+    for i in range(n_dims):
+        for j in range(n_dims):
+            inverse_scale[i, j] = math.sqrt(n_dims) if i == j else 0.0
     for k in range(n_components):
-        add_outer(inverse_scale, means[k] - base_mean, 1.0)
-    return float(n_dims + n_components), inverse_scale
+        for i in range(n_dims):
+            scratch[i] = means[k, i] - base_mean[i]
+        add_to_cholesky(inverse_scale, scratch)
+    return float(n_dims + n_components)
 
 
-@compiled
-def base_covariance_law(factors, base_dof):
+@inlined
+def base_covariance_law(factors, base_dof, inverse_scale):
     """W_0 | rest, (C5)."""
     n_components, n_dims = factors.shape[:2]
-    inverse_scale = n_dims * np.eye(n_dims)
-    for k in range(n_components):
-        inverse_scale += base_dof * outer_square(factors[k])
-    return n_dims + n_components * base_dof, inverse_scale
-
-
-@compiled
-def log_dof_density(log_dof, parameters):
-    """Log density and derivative of y = ln β, (C6); parameters: K, D and C + K D.
-
-    (C6) in differences of Stirling's formula, so that no digits are lost at large β.
-    Beyond the range of numbers the density is 0.
-    """
-    if abs(log_dof) > 700.0:
-        return -math.inf, -math.copysign(math.inf, log_dof)
-    n_components, n_dims, misfits = parameters[0], parameters[1], parameters[2]
-    dof = math.exp(log_dof)
-    spare = dof
-    if n_dims > 1.0:
-        spare = (n_dims - 1.0) * math.expm1(log_dof - math.log(n_dims - 1.0))
-    half = 0.5 * dof
-    density, slope = log_wishart_constant(dof, spare, int(n_dims))
-    density = n_components * density + half * misfits
-    slope = half * (n_components * slope + misfits)
-    density += log_dof - 1.5 * math.log(spare) - 0.5 * n_dims / spare
-    slope += 1.0 - 1.5 * dof / spare + 0.5 * n_dims * dof / (spare * spare)
-    return density, slope
-
-
-_sample_log_dof = sampler(log_dof_density)
-
-
-@compiled
-def draw_base_dof(rng, factors, base_covariance, base_dof):
-    """β | rest, (C6), by adaptive rejection from its present value."""
-    n_components, n_dims = factors.shape[:2]
-    misfits = 0.0
-    for k in range(n_components):
-        misfits += misfit(factors[k], base_covariance)
-    parameters = np.array([float(n_components), float(n_dims), misfits])
-    lower = math.log(n_dims - 1.0) if n_dims > 1 else -math.inf
-    return math.exp(_sample_log_dof(rng, parameters, math.log(base_dof), lower))
+    for i in range(n_dims):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(n_components):
+                for d in range(i, n_dims):
+                    total += factors[k, i, d] * factors[k, j, d]
+            inverse_scale[i, j] = base_dof * total + (n_dims if i == j else 0.0)
+    factorise(inverse_scale)
+    return n_dims + n_components * base_dof
 
 
 @compiled
 def cluster_sums(x, z, means):
-    """Counts (K,), sums of x (K, D) and scatters about the components' means (K, D, D)."""
+    """Counts (K,), sums of x (K, D) and factors of the scatters about the components' means (K, D, D)."""
     n_components, n_dims = means.shape
     counts = np.zeros(n_components)
     totals = np.zeros((n_components, n_dims))
     scatters = np.zeros((n_components, n_dims, n_dims))
-    for u in range(x.shape[0]):
+    deviation = np.empty(n_dims)
+    for u in range(z.shape[0]):
         k = z[u]
         counts[k] += 1.0
-        totals[k] += x[u]
-        add_outer(scatters[k], x[u] - means[k], 1.0)
+        for d in range(n_dims):
+            totals[k, d] += x[u, d]
+            deviation[d] = x[u, d] - means[k, d]
+        add_to_cholesky(scatters[k], deviation)
     return counts, totals, scatters
 
 
 @compiled
-def scatter_factor(inverse_scale, start, x, z, k, centre):
-    """Cholesky factor of inverse_scale = start + Σ_{u: z_u = k} (x_u − centre)(x_u − centre)ᵀ.
-
-    Directly where that keeps digits; else from start, vector by vector.
-    """
-    factor = cholesky(inverse_scale)
-    if loses_digits(factor, inverse_scale):
-        factor = cholesky(start)
-        for u in range(x.shape[0]):
-            if z[u] == k:
-                add_to_cholesky(factor, x[u] - centre)
-    return factor
+def join_sums(counts, totals, scatters, more_counts, more_totals, more_scatters):
+    """In place: the sums of two sets of users, from the sums of each."""
+    scratch = np.empty(totals.shape[1])
+    for k in range(counts.shape[0]):
+        if more_counts[k] > 0.0:
+            counts[k] += more_counts[k]
+            for i in range(totals.shape[1]):
+                totals[k, i] += more_totals[k, i]
+            join_cholesky(scatters[k], more_scatters[k], scratch)
 
 
 @compiled
-def draw_components(rng, x, z, means, base_mean, base_precision, base_covariance, base_dof):
+def draw_components(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof):
     """S_k then μ_k for every component: (C1), (C2). Empty components come from their prior."""
-    counts, totals, scatters = cluster_sums(x, z, means)
-    n_components, n_dims = means.shape
-    new_means = np.empty((n_components, n_dims))
+    n_components, n_dims = totals.shape
+    means = np.empty((n_components, n_dims))
     factors = np.empty((n_components, n_dims, n_dims))
+    matrix, scratch = np.empty((n_dims, n_dims)), np.empty(n_dims)
+    base_factor, base_linear = cholesky(base_covariance), multiply(base_precision, base_mean)
     for k in range(n_components):
-        dof, inverse_scale = component_precision(base_dof, base_covariance, counts[k], scatters[k])
-        factor = scatter_factor(inverse_scale, base_dof * base_covariance, x, z, k, means[k])
-        factors[k] = wishart_factor(rng, dof, factor)
-        precision = outer_square(factors[k])
-        linear, precision = component_mean(base_mean, base_precision, counts[k], totals[k], precision)
-        new_means[k] = normal(rng, linear, precision)
-    return new_means, factors
+        dof = component_precision(base_dof, base_factor, counts[k], scatters[k], matrix, scratch)
+        wishart_factor(rng, dof, matrix, factors[k])
+        component_mean(base_linear, base_precision, counts[k], totals[k], factors[k], means[k], matrix)
+        normal(rng, means[k], matrix)
+    return means, factors
 
 
 @compiled
-def draw_base(rng, means, factors, base_mean, base_precision, base_covariance, base_dof):
-    """μ_0, R_0, W_0, β in turn: (C3) to (C6)."""
-    linear, precision = base_mean_law(means, base_precision)
-    base_mean = normal(rng, linear, precision)
-    dof, inverse_scale = base_precision_law(means, base_mean)
-    everybody = np.zeros(len(means), dtype=np.int64)
-    factor = scatter_factor(inverse_scale, len(base_mean) * np.eye(len(base_mean)), means, everybody, 0, base_mean)
-    base_precision = outer_square(wishart_factor(rng, dof, factor))
-    dof, inverse_scale = base_covariance_law(factors, base_dof)
-    base_covariance = outer_square(wishart_factor(rng, dof, cholesky(inverse_scale)))
-    base_dof = draw_base_dof(rng, factors, base_covariance, base_dof)
-    return base_mean, base_precision, base_covariance, base_dof
+def draw_base(rng, means, factors, base_precision, base_dof):
+    """μ_0, R_0, W_0 in turn: (C3) to (C5)."""
+    n_dims = means.shape[1]
+    base_mean, scratch = np.empty(n_dims), np.empty(n_dims)
+    matrix, factor = np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
+    base_mean_law(means, base_precision, base_mean, matrix)
+    normal(rng, base_mean, matrix)
+    dof = base_precision_law(means, base_mean, matrix, scratch)
+    wishart_factor(rng, dof, matrix, factor)
+    new_precision, new_covariance = np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
+    outer_square(factor, 1.0, new_precision)
+    dof = base_covariance_law(factors, base_dof, matrix)
+    wishart_factor(rng, dof, matrix, factor)
+    outer_square(factor, 1.0, new_covariance)
+    return base_mean, new_precision, new_covariance
+
+
+@compiled
+def redraw_view(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof):
+    """Everything a view learns, given the sums over its clusters: scale of W_0 and β without the S_k, then (C1) to (C5)."""
+    if totals.shape[1] == 0:
+        factors = np.empty((totals.shape[0], 0, 0))
+        return np.empty((totals.shape[0], 0)), factors, base_mean, base_precision, base_covariance, base_dof
+    roots = scatter_roots(scatters, base_covariance)
+    scale, base_dof = draw_scales(rng, counts, roots, trace(base_covariance), base_dof)
+    base_covariance = scaled(base_covariance, scale)
+    means, factors = draw_components(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof)
+    base_mean, base_precision, base_covariance = draw_base(rng, means, factors, base_precision, base_dof)
+    return means, factors, base_mean, base_precision, base_covariance, base_dof
+
+
+@compiled
+def collapsed(base_covariance):
+    """Whether W_0 is no number any more, or so small that its clusters have shrunk onto single points."""
+    for i in range(base_covariance.shape[0]):
+        if not _SMALLEST < base_covariance[i, i] < math.inf:
+            return True
+    return False
+
+
+@compiled
+def draw_into(rng, first, end, means, factors, base_mean, base_precision, base_covariance, base_dof):
+    """In place: components first to end become draws from the base distributions, (M2) and (M3)."""
+    n_dims = base_mean.shape[0]
+    if n_dims == 0:
+        return
+    covariance_factor, linear = cholesky(base_covariance), multiply(base_precision, base_mean)
+    matrix = np.empty((n_dims, n_dims))
+    root = math.sqrt(base_dof)
+    for i in range(n_dims):
+        for j in range(i + 1):
+            covariance_factor[i, j] *= root
+    for k in range(first, end):
+        wishart_factor(rng, base_dof, covariance_factor, factors[k])
+        for i in range(n_dims):
+            means[k, i] = linear[i]
+            for j in range(n_dims):
+                matrix[i, j] = base_precision[i, j]
+        normal(rng, means[k], matrix)
 
 
 @compiled
 def draw_from_base(rng, n, base_mean, base_precision, base_covariance, base_dof):
     """n components from the base distributions, (M2) and (M3)."""
     n_dims = base_mean.shape[0]
-    covariance_factor = cholesky(base_dof * base_covariance)
-    linear = multiply(base_precision, base_mean)
-    means = np.empty((n, n_dims))
-    factors = np.empty((n, n_dims, n_dims))
-    for k in range(n):
-        factors[k] = wishart_factor(rng, base_dof, covariance_factor)
-        means[k] = normal(rng, linear, base_precision)
+    means, factors = np.empty((n, n_dims)), np.empty((n, n_dims, n_dims))
+    draw_into(rng, 0, n, means, factors, base_mean, base_precision, base_covariance, base_dof)
     return means, factors

@@ -2,8 +2,39 @@
 
 import numpy as np
 
-from dualview.kernels.compiling import compiled
-from dualview.kernels.linalg import loses_digits, solve_lower, solve_lower_transposed
+from dualview.kernels.compiling import compiled, reordered
+from dualview.kernels.linalg import cholesky_by_tiles, loses_digits
+
+_TILES = 300  # rows up to which loops are quicker than LAPACK
+
+
+@compiled
+def _factorised(matrix):
+    """The lower factor of a large matrix, which may be used up; only its lower half counts."""
+    if matrix.shape[0] > _TILES:
+        return np.linalg.cholesky(matrix)
+    cholesky_by_tiles(matrix)
+    return matrix
+
+
+@reordered
+def _solve(factor, vector):
+    """In place: the solution x of C x = vector."""
+    for i in range(vector.shape[0]):
+        rest = vector[i]
+        for k in range(i):
+            rest -= factor[i, k] * vector[k]
+        vector[i] = rest / factor[i, i]
+
+
+@reordered
+def _solve_transposed(factor, vector):
+    """In place: the solution x of Cᵀ x = vector."""
+    for i in range(vector.shape[0] - 1, -1, -1):
+        value = vector[i] / factor[i, i]
+        vector[i] = value
+        for k in range(i):
+            vector[k] -= factor[i, k] * value
 
 
 @compiled
@@ -14,13 +45,18 @@ def draw_by_coefficients(gram, weighted_outcome, noise_precision, prior_mean, pr
     """
     n = prior_mean.shape[0]
     precision = noise_precision * gram
+    diagonal = np.empty(n)
     for i in range(n):
         precision[i, i] += prior_precision[i]
-    factor = np.linalg.cholesky(precision)
-    if loses_digits(factor, precision):
+        diagonal[i] = precision[i, i]
+    factor = _factorised(precision)
+    if loses_digits(factor, diagonal):
         return np.full(n, np.nan)
-    linear = prior_precision * prior_mean + noise_precision * weighted_outcome
-    return solve_lower_transposed(factor, solve_lower(factor, linear) + noise)
+    draw = prior_precision * prior_mean + noise_precision * weighted_outcome
+    _solve(factor, draw)
+    draw += noise
+    _solve_transposed(factor, draw)
+    return draw
 
 
 @compiled
@@ -32,14 +68,17 @@ def draw_by_observations(design, outcome, noise_precision, prior_mean, prior_pre
     n_observations = design.shape[0]
     covariance = 1.0 / prior_precision
     prior_draw = prior_mean + np.sqrt(covariance) * noise
-    residual = outcome - design @ prior_draw - outcome_noise / np.sqrt(noise_precision)
+    solution = outcome - design @ prior_draw - outcome_noise / np.sqrt(noise_precision)
     system = (design * covariance) @ design.T
+    diagonal = np.empty(n_observations)
     for t in range(n_observations):
         system[t, t] += 1.0 / noise_precision
-    factor = np.linalg.cholesky(system)
-    if loses_digits(factor, system):
+        diagonal[t] = system[t, t]
+    factor = _factorised(system)
+    if loses_digits(factor, diagonal):
         return np.full(prior_mean.shape[0], np.nan)
-    solution = solve_lower_transposed(factor, solve_lower(factor, residual))
+    _solve(factor, solution)
+    _solve_transposed(factor, solution)
     return prior_draw + covariance * (design.T @ solution)
 
 
@@ -55,4 +94,25 @@ def draw_by_rotations(design, outcome, noise_precision, prior_mean, prior_precis
         stacked[i, i] = np.sqrt(prior_precision[i])
         target[i] = stacked[i, i] * prior_mean[i]
     basis, factor = np.linalg.qr(stacked)
-    return solve_lower_transposed(np.ascontiguousarray(factor.T), np.ascontiguousarray(basis.T) @ target + noise)
+    draw = np.ascontiguousarray(basis.T) @ target + noise
+    _solve_transposed(np.ascontiguousarray(factor.T), draw)
+    return draw
+
+
+@compiled
+def add_gram_times(first, end, starts, columns, values, vector, total):
+    """In place: total += Pᵀ P vector over rows first to end of a sparse P; one pass over them."""
+    for t in range(first, end):
+        projection = 0.0
+        for k in range(starts[t], starts[t + 1]):
+            projection += values[k] * vector[columns[k]]
+        for k in range(starts[t], starts[t + 1]):
+            total[columns[k]] += values[k] * projection
+
+
+@compiled
+def add_transposed_times(first, end, starts, columns, values, vector, total):
+    """In place: total += Pᵀ vector over rows first to end."""
+    for t in range(first, end):
+        for k in range(starts[t], starts[t + 1]):
+            total[columns[k]] += values[k] * vector[t]

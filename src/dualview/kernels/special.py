@@ -33,18 +33,11 @@ def stirling_remainder(x):
 
 
 @compiled
-def log_minus_digamma(x):
-    """ln x − ψ(x) for x > 0: about 1/(2x)."""
-    shifted = x
-    recurrence = 0.0
-    while shifted < 10.0:
-        recurrence += 1.0 / shifted
-        shifted += 1.0
-    inverse = 1.0 / shifted
-    square = inverse * inverse
-    series = 1.0 / 240.0 - square * (1.0 / 132.0 - square * (691.0 / 32760.0 - square / 12.0))
-    series = 1.0 / 12.0 - square * (1.0 / 120.0 - square * (1.0 / 252.0 - square * series))
-    result = inverse * (0.5 + inverse * series)
-    if shifted != x:
-        result += recurrence + math.log(x / shifted)
-    return result
+def log_gamma(x):
+    """lnΓ(x) for x > 0, quicker than the library's."""
+    product = 1.0
+    while x < 10.0:
+        product *= x
+        x += 1.0
+    value = (x - 0.5) * math.log(x) - x + _HALF_LOG_2PI + stirling_remainder(x)
+    return value if product == 1.0 else value - math.log(product)

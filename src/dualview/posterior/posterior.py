@@ -61,7 +61,10 @@ class Posterior:
                 **{dim: values for dim, values in coords.items() if dim in dims},
             },
         )
-        tree = xr.DataTree.from_dict({"posterior": draws, "components": _components(records), "working": _working(units)})
+        groups = {"posterior": draws, "components": _components(records), "working": _working(units)}
+        if records[0].scalars:
+            groups["summary"] = _summary(records, units, likelihood, draws.coords)
+        tree = xr.DataTree.from_dict(groups)
         tree.attrs["n_clusters"] = 0 if n_clusters is None else int(n_clusters)
         return cls(tree)
 
@@ -142,6 +145,19 @@ class Posterior:
         """The draws of all chains in a row, (chain × draw, …)."""
         values = self[name]
         return values.reshape(-1, *values.shape[2:])
+
+    @property
+    def summary(self) -> xr.Dataset | None:
+        """With ``keep="summary"``: scalars of every draw (chain, iteration), latent_mean and latent_sd (user) over all."""
+        group = self._tree.children.get("summary")
+        return None if group is None else group.to_dataset()
+
+    @property
+    def latent_mean(self) -> Array:
+        """Posterior mean of each user's latent behaviour, (U,) or (U, q), over all draws that were made."""
+        if self.summary is not None:
+            return np.asarray(self.summary["latent_mean"].values)
+        return np.asarray(self.flat("latent").mean(axis=0))
 
     def interval(self, name: str, probability: float = 0.95) -> NDArray[Any]:
         """Ends (2, …) of the central interval of something drawn."""
@@ -274,7 +290,8 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
         params = {name.removeprefix("params."): fixed[name] for name in fixed if name.startswith("params.")}
         for name, values in likelihood.reported(params).items():
             variables[name] = (_DIMS.get(name, ()), values)
-        variables["latent"] = _squeezed(("user", "function"), units["behavior"].vectors(fixed["latent"]))
+        if "latent" in fixed:
+            variables["latent"] = _squeezed(("user", "function"), units["behavior"].vectors(fixed["latent"]))
     for view, unit in units.items():
         dim = _VIEW_DIMS[view]
         square = (dim, f"{dim}_other")
@@ -284,6 +301,28 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
         variables[f"{view}.base_covariance"] = _squeezed(square, unit.covariances(base["base_covariance"]))
         variables[f"{view}.base_dof"] = ((), base["base_dof"])
     return variables
+
+
+def _summary(records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None, coords: Any) -> xr.Dataset:
+    """Scalars of all draws, and moments of the latent vectors over all chains, in the user's units."""
+    scalars = [Record(record.scalars, {}) for record in records]
+    data: dict[str, Any] = {
+        name: (("chain", "iteration", *dims), values) for name, (dims, values) in _variables(scalars, units, likelihood).items()
+    }
+    moments = [record.moments for record in records if record.moments is not None]
+    if moments:
+        unit = units["behavior"]
+        n = sum(part.n for part in moments)
+        mean = np.sum([part.n * part.mean for part in moments], axis=0) / n
+        squares = np.sum([part.squares + part.n * (part.mean - mean) ** 2 for part in moments], axis=0)
+        if unit.n_dims == 1:
+            data["latent_mean"] = (("user",), unit.vectors(mean)[:, 0])
+            data["latent_sd"] = (("user",), abs(unit.factor[0, 0]) * np.sqrt(squares[:, 0] / max(n - 1, 1)))
+        else:
+            data["latent_mean"] = (("user", "function"), unit.vectors(mean))
+    return xr.Dataset(
+        data, coords={name: coords[name] for name in ("chain", "user", "feature", "feature_other") if name in coords}
+    )
 
 
 def _squeezed(dims: tuple[str, ...], values: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[Any]]:

@@ -32,10 +32,11 @@ def scalars(post: "Posterior", pairs: Pairs, n_anchors: int) -> dict[str, Array]
     result: dict[str, Array] = {}
     skipped = {"z", "latent"}
     logarithms = {"alpha", "noise_precision", "base_dof", "base_precision", "base_covariance"}
+    summary = post.summary
     for name in post.names:
         if name in skipped:
             continue
-        values = np.asarray(post[name], dtype=float)
+        values = np.asarray(post[name] if summary is None else summary[name].values, dtype=float)
         if values.ndim == 2 and name.split(".")[-1] in logarithms:
             result[f"log {name}"] = np.log(values)
         elif values.ndim == 2:

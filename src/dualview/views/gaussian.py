@@ -3,7 +3,7 @@
 x (U, D), z (U,), means (K, D), factors (K, D, D) upper triangular with S_k = T_k T_kᵀ.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -57,35 +57,13 @@ class GaussianView:
         """ln p(x_u | component k), (U, K)."""
         return np.asarray(densities.log_likelihood(x, *components))
 
-    def log_likelihood_of_own(self, components: Components, x: Array) -> Array:
-        """ln p(x_u | j-th of the m components drawn for user u), (U, m)."""
-        return np.asarray(densities.log_likelihood_of_own(x, *components))
-
     def draw_from_base(self, rng: np.random.Generator, state: GaussianState, n: int) -> Components:
         """n new components, (M2) and (M3)."""
         return Components(*gaussian.draw_from_base(rng, n, *state.base))
 
-    def redraw(self, rng: np.random.Generator, state: GaussianState, x: Array, z: Labels) -> GaussianState:
-        """Components, then what they share: (C1) to (C6)."""
-        components = Components(*gaussian.draw_components(rng, x, z, state.components.means, *state.base))
-        return GaussianState(components, *gaussian.draw_base(rng, *components, *state.base))
-
-    def add(self, state: GaussianState, new: Components) -> GaussianState:
-        """The state with more components."""
-        joined = [np.concatenate(pair) for pair in zip(state.components, new, strict=True)]
-        return replace(state, components=Components(*joined))
-
-    def keep(self, state: GaussianState, kept: NDArray[np.intp]) -> GaussianState:
-        """The state with these components only, in this order."""
-        return replace(state, components=Components(*(part[kept] for part in state.components)))
-
     def log_joint(self, state: GaussianState, x: Array, z: Labels) -> float:
         """ln p(x, components, base | z) up to a constant."""
-        return float(
-            densities.log_assigned(x, z, *state.components)
-            + densities.log_components_prior(*state.components, *state.base)
-            + densities.log_base_prior(*state.base)
-        )
+        return float(densities.log_view(x, z, *state.components, *state.base))
 
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> GaussianState:
         """A state to start from: shared parameters at their prior's centre, components drawn given the vectors."""
@@ -95,7 +73,8 @@ class GaussianView:
         for k in range(n_components):
             if (z == k).any():
                 means[k] = x[z == k].mean(axis=0)
-        components = Components(*gaussian.draw_components(rng, x, z, means, *base))
+        sums = gaussian.cluster_sums(np.ascontiguousarray(x), z, means)
+        components = Components(*gaussian.draw_components(rng, *sums, *base))
         return GaussianState(components, *base)
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> GaussianState:

@@ -1,0 +1,134 @@
+"""What observations say of one user's latent vector, given everybody else's.
+
+Observation i is normal with mean Σ_u d_iu · f_u and its own precision w_i. terms = (starts, rows, loads, squares, residual,
+precision): starts (U + 1,) into rows (n,), the observations of user u being rows[starts[u]:starts[u + 1]] with loads (n, q);
+residual (N,) of all observations; precision (N,), or (1,) when it is the same for all; squares (U, q, q) the sums of d dᵀ of
+each user, used in the second case. Moving f_u by δ changes the log likelihood by δᵀ pull − δᵀ grip δ / 2.
+"""
+
+import math
+
+import numpy as np
+
+from dualview.kernels.compiling import compiled, inlined
+from dualview.kernels.linalg import factorise, solve_lower, solve_lower_transposed
+from dualview.kernels.streams import standard_normal
+
+
+@inlined
+def pull_of(start, end, rows, loads, residual, precision, pull):
+    """In place: pull (q,) of one user."""
+    n_dims = pull.shape[0]
+    if n_dims == 1 and precision.shape[0] == 1:
+        total = 0.0
+        for k in range(start, end):
+            total += loads[k, 0] * residual[rows[k]]
+        pull[0] = precision[0] * total
+    else:
+        for i in range(n_dims):
+            pull[i] = 0.0
+        for k in range(start, end):
+            weighted = residual[rows[k]] * (precision[0] if precision.shape[0] == 1 else precision[rows[k]])
+            for i in range(n_dims):
+                pull[i] += loads[k, i] * weighted
+
+
+@inlined
+def grip_of(u, start, end, rows, loads, squares, precision, grip):
+    """In place: grip (q, q) of user u."""
+    n_dims = grip.shape[0]
+    if precision.shape[0] == 1:
+        for i in range(n_dims):
+            for j in range(n_dims):
+                grip[i, j] = precision[0] * squares[u, i, j]
+    else:
+        for i in range(n_dims):
+            for j in range(n_dims):
+                grip[i, j] = 0.0
+        for k in range(start, end):
+            for i in range(n_dims):
+                for j in range(n_dims):
+                    grip[i, j] += precision[rows[k]] * loads[k, i] * loads[k, j]
+
+
+@inlined
+def shift(start, end, rows, loads, residual, step):
+    """In place on the residual: one user's latent vector has moved by step (q,)."""
+    if step.shape[0] == 1:
+        by = step[0]
+        for k in range(start, end):
+            residual[rows[k]] -= loads[k, 0] * by
+    else:
+        for k in range(start, end):
+            for i in range(step.shape[0]):
+                residual[rows[k]] -= loads[k, i] * step[i]
+
+
+@compiled
+def evidence(mean, factor, latent, pull, grip, gap, matrix):
+    """Log of the integral over f of N(f; mean, (T Tᵀ)⁻¹) times the observations' likelihood, relative to that at latent.
+
+    Leaves in gap and matrix what ``draw_latent`` needs: C⁻¹ (pull − grip δ) and lower C with C Cᵀ = T Tᵀ + grip, where
+    δ = mean − latent.
+    """
+    n_dims = mean.shape[0]
+    value = 0.0
+    for i in range(n_dims):
+        gap[i] = pull[i]
+        for j in range(n_dims):
+            gap[i] -= grip[i, j] * (mean[j] - latent[j])
+        value += 0.5 * (mean[i] - latent[i]) * (pull[i] + gap[i])
+    for i in range(n_dims):
+        for j in range(i + 1):
+            matrix[i, j] = grip[i, j]
+            for k in range(i, n_dims):
+                matrix[i, j] += factor[i, k] * factor[j, k]
+    factorise(matrix)
+    solve_lower(matrix, gap)
+    for i in range(n_dims):
+        value += 0.5 * gap[i] * gap[i] + math.log(factor[i, i] / matrix[i, i])
+    return value
+
+
+@inlined
+def evidence_of_one(mean, factor, latent, pull, grip):
+    """``evidence`` for q = 1, from plain numbers: its exponent, and the factor before the exponential."""
+    away = mean - latent
+    rest = pull - grip * away
+    inverse = 1.0 / (factor * factor + grip)
+    return 0.5 * (away * (pull + rest) + rest * rest * inverse), factor * math.sqrt(inverse)
+
+
+@inlined
+def draw_one(rng, mean, factor, latent, pull, grip):
+    """``draw_latent`` for q = 1, from plain numbers: the new value."""
+    inverse = 1.0 / (factor * factor + grip)
+    return mean + (pull - grip * (mean - latent)) * inverse + standard_normal(rng) * math.sqrt(inverse)
+
+
+@compiled
+def draw_latent(rng, mean, latent, gap, matrix, step):
+    """In place: a new latent vector from prior and observations, and the step it took; after ``evidence`` of its cluster."""
+    for i in range(gap.shape[0]):
+        gap[i] += standard_normal(rng)
+    solve_lower_transposed(matrix, gap)
+    for i in range(gap.shape[0]):
+        step[i] = mean[i] + gap[i] - latent[i]
+        latent[i] += step[i]
+
+
+@inlined
+def along(z, means, latent, starts, rows, loads, residual, precision):
+    """Slope and curvature of the log likelihood when all f_u − μ_{z_u} grow by a common factor, and its effect (N,)."""
+    effect = np.zeros(residual.shape[0])
+    step = np.empty(latent.shape[1])
+    for u in range(z.shape[0]):
+        for i in range(latent.shape[1]):
+            step[i] = means[z[u], i] - latent[u, i]
+        shift(starts[u], starts[u + 1], rows, loads, effect, step)
+    slope = curvature = 0.0
+    for t in range(effect.shape[0]):
+        weight = precision[0] if precision.shape[0] == 1 else precision[t]
+        slope += weight * effect[t] * residual[t]
+        curvature += weight * effect[t] * effect[t]
+    return slope, curvature, effect

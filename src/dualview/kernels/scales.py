@@ -1,0 +1,172 @@
+"""Moves of a Gaussian view's scale: of W_0 and β without the precisions S_k, and of W_0 together with latent vectors.
+
+The first integrates the S_k out of (M1) and (M3).
+Given z, the vectors and the means μ_k, with C_k the scatter of cluster k about its mean,
+
+    p(vectors | W_0, β) ∝ Π_k Π_{d<D} Γ((β + n_k − d)/2)/Γ((β − d)/2) |β W_0|^(−n_k/2) |I + (β W_0)⁻¹ C_k|^(−(β + n_k)/2).
+
+With the eigenvalues λ_ki of W_0⁻¹ C_k the last determinant is Π_i (1 + λ_ki/(c β)) after W_0 → c W_0, so one table of them
+serves both numbers. Drawing the S_k right afterwards makes the three a joint update.
+"""
+
+import math
+
+import numpy as np
+
+from dualview.kernels.compiling import compiled, inlined
+from dualview.kernels.linalg import cholesky, scaled, squared_singular_values
+from dualview.kernels.slices import sampler
+from dualview.kernels.special import log1pmx, log_gamma, stirling_remainder
+
+_LARGE_DOF = 1e4
+_LOG_2 = math.log(2.0)
+
+
+@inlined
+def scatter_roots(scatters, base_covariance):
+    """λ (K, D): the eigenvalues of W_0⁻¹ C_k, from lower factors of the C_k."""
+    n_components, n_dims = scatters.shape[:2]
+    roots = np.empty((n_components, n_dims))
+    base_factor = cholesky(base_covariance)
+    whitened = np.empty((n_dims, n_dims))
+    for k in range(n_components):
+        for j in range(n_dims):
+            for i in range(n_dims):
+                rest = scatters[k, i, j]
+                for m in range(i):
+                    rest -= base_factor[i, m] * whitened[m, j]
+                whitened[i, j] = rest / base_factor[i, i]
+        squared_singular_values(whitened, roots[k])
+    return roots
+
+
+@compiled
+def _log_gamma_ratio(argument, half_count):
+    """lnΓ(a + h) − lnΓ(a) − h ln a, with its digits at large a."""
+    ratio = half_count / argument
+    value = argument * log1pmx(ratio) + (half_count - 0.5) * math.log1p(ratio)
+    return value + stirling_remainder(argument + half_count) - stirling_remainder(argument)
+
+
+@compiled
+def _log_multigamma(argument, n_dims):
+    """Σ_{d<D} lnΓ(a − d/2) up to a multiple of D; two at a time by Γ(a) Γ(a − ½) ∝ 4⁻ᵃ Γ(2a − 1)."""
+    total = 0.0
+    for d in range(0, n_dims - 1, 2):
+        double = 2.0 * argument - d
+        total += log_gamma(double - 1.0) - double * _LOG_2
+    return total + log_gamma(argument - 0.5 * (n_dims - 1)) if n_dims % 2 else total
+
+
+@compiled
+def _log_marginal(dof, counts, roots):
+    """ln p(vectors | z, μ, W_0, β) up to a constant in β, for β that are not large."""
+    n_components, n_dims = roots.shape
+    total = n_users = 0.0
+    inverse = 1.0 / dof
+    own = _log_multigamma(0.5 * dof, n_dims)
+    for k in range(n_components):
+        if counts[k] > 0.0:
+            n_users += counts[k]
+            total += _log_multigamma(0.5 * (dof + counts[k]), n_dims) - own
+            product = 1.0
+            for d in range(n_dims):
+                product *= 1.0 + roots[k, d] * inverse
+                if product > 1e100:
+                    total -= 0.5 * (dof + counts[k]) * math.log(product)
+                    product = 1.0
+            total -= 0.5 * (dof + counts[k]) * math.log(product)
+    return total - 0.5 * n_dims * n_users * math.log(0.5 * dof)
+
+
+@compiled
+def _log_marginal_of_large(dof, spare, counts, roots):
+    """The same, by differences that keep their digits however large β is; spare = β − D + 1."""
+    n_components, n_dims = roots.shape
+    total = n_users = 0.0
+    for k in range(n_components):
+        if counts[k] > 0.0:
+            n_users += counts[k]
+            for d in range(n_dims):
+                total += _log_gamma_ratio(0.5 * (spare + (n_dims - 1 - d)), 0.5 * counts[k])
+                total -= 0.5 * (dof + counts[k]) * math.log1p(roots[k, d] / dof)
+    for d in range(1, n_dims):
+        total += 0.5 * n_users * math.log1p(-d / dof)
+    return total
+
+
+@compiled
+def _log_determinants(dof, scale, counts, roots):
+    """−Σ_k (β + n_k)/2 ln|I + (c β W_0)⁻¹ C_k| − (n_k D/2) ln c."""
+    n_components, n_dims = roots.shape
+    inverse = 1.0 / (dof * scale)
+    total = n_users = 0.0
+    for k in range(n_components):
+        if counts[k] > 0.0:
+            n_users += counts[k]
+            for d in range(n_dims):
+                total -= 0.5 * (dof + counts[k]) * math.log1p(roots[k, d] * inverse)
+    return total - 0.5 * n_dims * n_users * math.log(scale)
+
+
+@compiled
+def log_dof_density(log_spare, parameters):
+    """Log density of y = ln(β − D + 1) without the S_k; parameters: counts, roots."""
+    counts, roots = parameters
+    if abs(log_spare) > 700.0:
+        return -math.inf
+    n_dims = roots.shape[1]
+    spare = math.exp(log_spare)
+    dof = spare + (n_dims - 1)
+    prior = -0.5 * log_spare - 0.5 * n_dims / spare
+    if dof < _LARGE_DOF:
+        return prior + _log_marginal(dof, counts, roots)
+    return prior + _log_marginal_of_large(dof, spare, counts, roots)
+
+
+@compiled
+def log_scale_density(log_scale, parameters):
+    """Log density of t = ln c along W_0 → c W_0, without the S_k; parameters: counts, roots, β, tr W_0."""
+    counts, roots, dof, trace = parameters
+    if abs(log_scale) > 700.0:
+        return -math.inf
+    n_dims = roots.shape[1]
+    scale = math.exp(log_scale)
+    return _log_determinants(dof, scale, counts, roots) + 0.5 * n_dims * n_dims * log_scale - 0.5 * n_dims * scale * trace
+
+
+_sample_log_spare = sampler(log_dof_density)
+_sample_log_scale = sampler(log_scale_density)
+
+
+@inlined
+def draw_scales(rng, counts, roots, trace, dof):
+    """The factor c of W_0 and β, one after the other."""
+    n_dims = roots.shape[1]
+    scale = math.exp(_sample_log_scale(rng, (counts, roots, dof, trace), 0.0, 1.0))
+    log_spare = _sample_log_spare(rng, (counts, scaled(roots, 1.0 / scale)), math.log(dof - (n_dims - 1)), 2.0)
+    return scale, math.exp(log_spare) + (n_dims - 1)
+
+
+@compiled
+def log_latent_scale_density(log_scale, parameters):
+    """Log density of t = ln c along W_0 → c W_0, S_k → S_k/c, f_u − μ_{z_u} → √c (f_u − μ_{z_u}).
+
+    Everything in the view but the prior of W_0 is the same all along; the likelihood changes by a quadratic in √c − 1.
+    Parameters: its slope and curvature at √c = 1, tr W_0, D.
+    """
+    slope, curvature, trace, n_dims = parameters
+    if abs(log_scale) > 700.0:
+        return -math.inf
+    step = math.expm1(0.5 * log_scale)
+    prior = 0.5 * n_dims * n_dims * log_scale - 0.5 * n_dims * math.exp(log_scale) * trace
+    return prior + slope * step - 0.5 * curvature * step * step
+
+
+_sample_latent_scale = sampler(log_latent_scale_density)
+
+
+@inlined
+def draw_latent_scale(rng, slope, curvature, trace, n_dims):
+    """c of the joint move of W_0, the S_k and the latent vectors."""
+    return math.exp(_sample_latent_scale(rng, (slope, curvature, trace, n_dims), 0.0, 1.0))

@@ -1,0 +1,120 @@
+"""One sweep over everything but the likelihood's own parameters, in one compiled call, for users who fit in one table.
+
+Both views are always there; one of no dimensions is no view. base = (μ_0, R_0, W_0, β) of a view, terms as in ``messages``,
+columns as in ``assign``.
+"""
+
+import math
+
+import numpy as np
+
+from dualview.kernels.assign import assign, column_counts, compact, fill, with_room
+from dualview.kernels.compiling import compiled, inlined
+from dualview.kernels.concentration import draw_alpha, draw_table_counts
+from dualview.kernels.gaussian import cluster_sums, draw_into, redraw_view
+from dualview.kernels.linalg import scaled, trace
+from dualview.kernels.messages import along
+from dualview.kernels.scales import draw_latent_scale
+
+ROOM = 8  # free columns beside clusters and pool
+
+
+@compiled
+def grow(counts, table, columns):
+    """Everything with as many columns again, all free."""
+    n, n_users = table.shape
+    tall, more = np.empty((2 * n, n_users)), np.empty(2 * n, dtype=np.int64)
+    for c in range(2 * n):
+        more[c] = counts[c] if c < n else -1
+        for u in range(n_users if c < n else 0):
+            tall[c, u] = table[c, u]
+    means, factors = with_room(columns[0], columns[1], n)
+    latent_means, latent_factors = with_room(columns[2], columns[3], n)
+    return more, tall, (means, factors, latent_means, latent_factors)
+
+
+@inlined
+def reassign(rng, z, counts, pool, table, weights, x, latent, terms, columns, base, latent_base):
+    """``assign`` for all users of the table, with more columns as they are needed.
+
+    Returns counts, columns, clusters opened and the user without a column of positive weight, or −1.
+    """
+    first = n_opened = np.int64(0)
+    while True:
+        first, opened = assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, base, latent_base)
+        n_opened += opened
+        if first < 0 or first == z.shape[0]:
+            return counts, columns, n_opened, -1 - first if first < 0 else -1
+        counts, table, columns = grow(counts, table, columns)
+
+
+@inlined
+def rescale_latent(rng, z, means, base_covariance, latent, terms):
+    """In place on latent and residuals: the joint move of W_0, the S_k and the latent vectors; returns the new W_0."""
+    starts, rows, loads, _, residual, precision = terms
+    slope, curvature, effect = along(z, means, latent, starts, rows, loads, residual, precision)
+    scale = draw_latent_scale(rng, slope, curvature, trace(base_covariance), latent.shape[1])
+    root = math.sqrt(scale)
+    for u in range(z.shape[0]):
+        for i in range(latent.shape[1]):
+            latent[u, i] = means[z[u], i] + root * (latent[u, i] - means[z[u], i])
+    for t in range(residual.shape[0]):
+        residual[t] -= (root - 1.0) * effect[t]
+    return scaled(base_covariance, scale)
+
+
+@compiled
+def redraw_from(rng, z, vectors, means, base):
+    """``redraw_view`` from the vectors."""
+    counts, totals, scatters = cluster_sums(vectors, z, means)
+    return redraw_view(rng, counts, totals, scatters, base[0], base[1], base[2], base[3])
+
+
+@compiled
+def with_pool(rng, means, factors, n_pool, n_room, base):
+    """Components as columns: the clusters', n_pool from the base, and room."""
+    first = means.shape[0]
+    means, factors = with_room(means, factors, n_pool + n_room)
+    draw_into(rng, first, first + n_pool, means, factors, base[0], base[1], base[2], base[3])
+    return means, factors
+
+
+@compiled
+def sweep(rng, z, alpha, n_fixed, n_auxiliary, features, x, means, base, latent, latent_means, latent_base, terms):
+    """Scale of the latent vectors, views, assignments with latent vectors, α; n_fixed: components, 0 when inferred.
+
+    features (U, D) and x (D, U) are the same numbers. z, latent and the residuals change in place. Returns α, the number of
+    clusters and of those opened, the user without a column of positive weight (or −1), columns, and the base of each view.
+    """
+    if latent.shape[1] > 0:
+        covariance = rescale_latent(rng, z, latent_means, latent_base[2], latent, terms)
+        latent_base = (latent_base[0], latent_base[1], covariance, latent_base[3])
+    means, factors, mean, precision, covariance, dof = redraw_from(rng, z, features, means, base)
+    base = (mean, precision, covariance, dof)
+    latent_means, latent_factors, mean, precision, covariance, dof = redraw_from(rng, z, latent, latent_means, latent_base)
+    latent_base = (mean, precision, covariance, dof)
+    n_pool, room = (0, 0) if n_fixed else (n_auxiliary, ROOM)
+    n_components = means.shape[0]
+    means, factors = with_pool(rng, means, factors, n_pool, room, base)
+    latent_means, latent_factors = with_pool(rng, latent_means, latent_factors, n_pool, room, latent_base)
+    columns = (means, factors, latent_means, latent_factors)
+    n_columns = means.shape[0]
+    counts = column_counts(z, n_components, n_pool, n_columns)
+    table = np.empty((n_columns, z.shape[0]))
+    fill(table, 0, n_columns, x, counts, means, factors)
+    weights = (alpha / n_fixed if n_fixed else 0.0, 0.0 if n_fixed else alpha / n_pool)
+    pool = np.empty(n_pool, dtype=np.int64)
+    for j in range(n_pool):
+        pool[j] = n_components + j
+    counts, columns, n_opened, lost = reassign(
+        rng, z, counts, pool, table, weights, x, latent, terms, columns, base, latent_base
+    )
+    if n_fixed:
+        alpha = draw_alpha(rng, draw_table_counts(rng, counts, weights[0]), z.shape[0], alpha) if n_fixed > 1 else alpha
+    else:
+        columns = compact(z, counts, columns)
+        alpha = draw_alpha(rng, columns[0].shape[0], z.shape[0], alpha)
+    n_clusters = 0
+    for c in range(counts.shape[0]):
+        n_clusters += counts[c] > 0
+    return alpha, n_clusters, n_opened, lost, columns, base, latent_base

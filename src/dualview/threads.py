@@ -1,0 +1,24 @@
+"""Threads for the parts of a sweep that allow it. Their number never changes a result: work is cut into fixed pieces."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+
+def n_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool(process: int, n_workers: int) -> ThreadPoolExecutor:  # noqa: ARG001
+    """One pool for each process: a forked one cannot use its parent's threads."""
+    return ThreadPoolExecutor(n_workers, thread_name_prefix="dualview")
+
+
+def apply(function: Callable[..., Any], pieces: Iterable[Any]) -> Iterator[Any]:
+    """As ``map``, on all cores."""
+    n_workers = n_cores()
+    return map(function, pieces) if n_workers == 1 else _pool(os.getpid(), n_workers).map(function, pieces)

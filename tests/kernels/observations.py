@@ -1,0 +1,66 @@
+"""Normal observations, linear in latent vectors, as one dense design: what the kernels see user by user."""
+
+import numpy as np
+from scipy.linalg import block_diag
+from scipy.stats import multivariate_normal, norm
+
+
+class Observations:
+    """Outcomes (T,) with means Σ_u d_tu · f_u, design d (T, U, q), and one precision or one for each. User 3 has none."""
+
+    def __init__(self, rng, n_users, n_dims, common, n_outcomes=9, silent=3):
+        self.design = rng.standard_normal((n_outcomes, n_users, n_dims))
+        self.design *= rng.random((n_outcomes, n_users, 1)) < 0.6
+        self.design[:, silent : silent + 1] = 0.0
+        self.outcome = 2.0 * rng.standard_normal(n_outcomes)
+        self.precision = np.array([1.7]) if common else 0.2 + rng.gamma(2.0, size=n_outcomes)
+
+    @property
+    def weights(self):
+        """The precision of each observation, (T,)."""
+        return np.broadcast_to(self.precision, len(self.outcome))
+
+    def redraw(self, rng, latent):
+        """Outcomes given latent vectors."""
+        self.outcome = np.einsum("tui,ui->t", self.design, latent) + rng.standard_normal(len(self.outcome)) / np.sqrt(
+            self.weights
+        )
+
+    def residual(self, latent):
+        return self.outcome - np.einsum("tui,ui->t", self.design, latent)
+
+    def log_likelihood(self, latent):
+        return norm.logpdf(self.residual(latent), 0.0, 1 / np.sqrt(self.weights)).sum()
+
+    def terms(self, latent):
+        """starts, rows, loads, squares, residual and precision, as ``messages`` has them.
+
+        The sums of squares are for the common precision; without one they are NaN, since they must not be read.
+        """
+        present = [np.flatnonzero(np.abs(own).sum(axis=1)) for own in self.design.transpose(1, 0, 2)]
+        starts = np.append(0, np.cumsum([len(rows) for rows in present]))
+        loads = np.concatenate([self.design[rows, u] for u, rows in enumerate(present)])
+        squares = np.einsum("tui,tuj->uij", self.design, self.design)
+        if len(self.precision) > 1:
+            squares[:] = np.nan
+        return starts, np.concatenate(present).astype(np.uint32), loads, squares, self.residual(latent), self.precision
+
+    def log_marginal(self, means, precisions):
+        """ln p(outcomes) with every f_u ~ N(means[u], precisions[u]⁻¹) integrated out."""
+        dense = self.design.reshape(len(self.outcome), -1)
+        covariance = np.diag(1 / self.weights) + dense @ block_diag(*np.linalg.inv(precisions)) @ dense.T
+        return multivariate_normal.logpdf(self.outcome, dense @ np.ravel(means), covariance)
+
+    def posterior(self, means, precisions):
+        """Mean (U q,) and precision of all latent vectors given the outcomes and such priors."""
+        dense, prior = self.design.reshape(len(self.outcome), -1), block_diag(*precisions)
+        total = prior + (dense.T * self.weights) @ dense
+        return np.linalg.solve(total, prior @ np.ravel(means) + dense.T @ (self.weights * self.outcome)), total
+
+    def alone(self, u, latent):
+        """The observations as they are for user u, all others' latent vectors known."""
+        others = latent.copy()
+        others[u] = 0.0
+        own = object.__new__(Observations)
+        own.design, own.outcome, own.precision = self.design[:, [u]], self.residual(others), self.precision
+        return own

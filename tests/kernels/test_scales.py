@@ -1,0 +1,368 @@
+"""Moves of a view's scale: densities against the naive joint with its precisions integrated out, digits, laws of the draws.
+
+For any S, ln p(W_0, β, rest) = ln p(W_0, β, S, rest) − ln p(S | W_0, β, rest), and the last is the Wishart law (C1).
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.linalg import eigvalsh
+from scipy.special import multigammaln
+from scipy.stats import wishart
+
+import naive
+from dualview.kernels import messages, scales
+from dualview.kernels.gaussian import cluster_sums
+from kernels.observations import Observations
+from yardsticks import (
+    EPSILON,
+    N_DRAWS,
+    check_constant,
+    check_law,
+    distribution_function,
+    positive_definite,
+    precise,
+    precise_log_gamma,
+    python_of,
+    quantiles,
+)
+
+DIMS = [1, 2, 5]
+N_COMPONENTS = 4  # the last one is empty
+N_USERS = 12
+PARTITION = ("finite", N_COMPONENTS)
+
+
+class Case:
+    """A random view over given or latent vectors."""
+
+    def __init__(self, n_dims, seed=1):
+        self.rng = np.random.default_rng([n_dims, seed])
+        self.n_dims, self.constants = n_dims, (np.zeros(n_dims), np.eye(n_dims))
+        self.z = np.append(np.arange(N_COMPONENTS - 1), self.rng.integers(0, N_COMPONENTS - 1, N_USERS - N_COMPONENTS + 1))
+        self.x = self.rng.standard_normal((N_USERS, n_dims))
+        means = self.rng.standard_normal((N_COMPONENTS, n_dims))
+        matrices = [positive_definite(self.rng, n_dims) for _ in range(N_COMPONENTS + 2)]
+        base_mean = self.rng.standard_normal(n_dims)
+        self.view = naive.ViewState(means, np.array(matrices[2:]), base_mean, *matrices[:2], n_dims + 2.5)
+        self.counts, _, self.scatters = cluster_sums(self.x, self.z, means)
+        self.roots = scales.scatter_roots(self.scatters, self.view.base_covariance)
+        self.trace = np.trace(self.view.base_covariance)
+
+    def log_without_precisions(self, precisions, base_covariance, base_dof):
+        """ln p(x, W_0, β, μ, base | z) with all S_k integrated out, from the joint at the given ones."""
+        view = replace(self.view, precisions=precisions, base_covariance=base_covariance, base_dof=base_dof)
+        state = naive.State(self.z, 1.0, {"features": view})
+        total = naive.log_joint(state, features=self.x, feature_constants=self.constants, partition=PARTITION)
+        for k in range(N_COMPONENTS):
+            deviations = self.x[self.z == k] - view.means[k]
+            inverse_scale = base_dof * base_covariance + deviations.T @ deviations
+            total -= wishart.logpdf(precisions[k], base_dof + len(deviations), np.linalg.inv(inverse_scale))
+        return total
+
+
+def check_ratio(joint, law, points):
+    """log joint − log density is the same at all points, up to rounding."""
+    joints, laws = np.array([joint(p) for p in points]), np.array([law(p) for p in points])
+    assert np.ptp(joints) > 1e-3
+    check_constant(joints - laws, np.abs(joints).max() + np.abs(laws).max())
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_base_dof(n_dims, seed):
+    """The density is of y = ln(β − D + 1), the joint of β: dβ = e^y dy."""
+    case = Case(n_dims, seed)
+    for precisions in (case.view.precisions, Case(n_dims, 9).view.precisions):
+        check_ratio(
+            lambda spare, precisions=precisions: case.log_without_precisions(
+                precisions, case.view.base_covariance, n_dims - 1 + spare
+            ),
+            lambda spare: scales.log_dof_density(math.log(spare), (case.counts, case.roots)) - math.log(spare),
+            np.geomspace(0.05, 500, 25),
+        )
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+@pytest.mark.parametrize("spare", [0.1, 3.5, 200.0])
+def test_scale(n_dims, spare):
+    """The orbit of W_0 → c W_0 has the density p(c W_0) c^(D(D+1)/2) in ln c: W_0 has so many free elements."""
+    case, dof = Case(n_dims), n_dims - 1 + spare
+    parameters = (case.counts, case.roots, dof, case.trace)
+    for precisions in (case.view.precisions, Case(n_dims, 9).view.precisions):
+        check_ratio(
+            lambda c, precisions=precisions: (
+                case.log_without_precisions(precisions, c * case.view.base_covariance, dof)
+                + n_dims * (n_dims + 1) / 2 * math.log(c)
+            ),
+            lambda c: scales.log_scale_density(math.log(c), parameters),
+            np.geomspace(0.02, 50, 25),
+        )
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+def test_scale_and_dof_are_of_one_density(n_dims):
+    """Going round a rectangle in (ln c, ln(β − D + 1)), the two densities' differences add up to nothing."""
+    case = Case(n_dims)
+
+    def by_scale(t, y):
+        return scales.log_scale_density(t, (case.counts, case.roots, math.exp(y) + n_dims - 1, case.trace))
+
+    def by_dof(t, y):
+        return scales.log_dof_density(y, (case.counts, case.roots / math.exp(t)))
+
+    for (t, s), (y, w) in [((-1.0, 0.7), (0.3, 2.0)), ((2.0, -3.0), (-1.0, 8.0))]:
+        around = by_scale(s, y) - by_scale(t, y) + by_dof(s, w) - by_dof(s, y)
+        around += by_scale(t, w) - by_scale(s, w) + by_dof(t, y) - by_dof(t, w)
+        assert around == pytest.approx(0.0, abs=1e-10)
+
+
+class LatentCase(Case):
+    """The view's vectors are latent, seen through observations."""
+
+    def __init__(self, n_dims, common):
+        super().__init__(n_dims)
+        self.observations = Observations(self.rng, N_USERS, n_dims, common)
+
+    def moved(self, c):
+        """Everything along W_0 → c W_0, S_k → S_k / c, f_u − μ_{z_u} → √c (f_u − μ_{z_u})."""
+        centres = self.view.means[self.z]
+        view = replace(self.view, base_covariance=c * self.view.base_covariance, precisions=self.view.precisions / c)
+        return view, centres + math.sqrt(c) * (self.x - centres)
+
+    def log_joint(self, c):
+        """Of what is moved, with the outcomes."""
+        view, latent = self.moved(c)
+        state = naive.State(self.z, 1.0, {"behavior": view}, latent)
+        total = naive.log_joint(state, behavior_constants=self.constants, partition=PARTITION)
+        return total + self.observations.log_likelihood(latent)
+
+    def log_jacobian(self, c):
+        """Of W_0, which grows, the S_k, which shrink, and the f_u."""
+        free = self.n_dims * (self.n_dims + 1) / 2
+        return (free * (1 - N_COMPONENTS) + N_USERS * self.n_dims / 2) * math.log(c)
+
+    def parameters(self):
+        """Those of the density, from the kernel that looks along the orbit."""
+        starts, rows, loads, _, residual, precision = self.observations.terms(self.x)
+        slope, curvature, _ = messages.along(self.z, self.view.means, self.x, starts, rows, loads, residual, precision)
+        return slope, curvature, self.trace, self.n_dims
+
+
+@pytest.mark.parametrize("common", [True, False])
+@pytest.mark.parametrize("n_dims", [1, 2, 3])
+def test_latent_scale(n_dims, common):
+    case = LatentCase(n_dims, common)
+    parameters = case.parameters()
+    check_ratio(
+        lambda c: case.log_joint(c) + case.log_jacobian(c),
+        lambda c: scales.log_latent_scale_density(math.log(c), parameters),
+        np.geomspace(0.02, 50, 25),
+    )
+
+
+def test_latent_scale_with_the_naive_outcomes():
+    """(M8): the same with the naive joint's own likelihood."""
+    case = LatentCase(1, True)
+    parameters = case.parameters()
+
+    def joint(c):
+        view, latent = case.moved(c)
+        state = naive.State(case.z, 1.0, {"behavior": view}, latent, noise_precision=1.7)
+        data = {"design": case.observations.design[:, :, 0], "outcome": case.observations.outcome, "noise_variance": 2.0}
+        log_joint = naive.log_joint(state, behavior_constants=case.constants, partition=PARTITION, **data)
+        return log_joint + case.log_jacobian(c)
+
+    check_ratio(joint, lambda c: scales.log_latent_scale_density(math.log(c), parameters), np.geomspace(0.02, 50, 25))
+
+
+def at(parameters, t):
+    """The same density's parameters for one who stands at e^t times the scale."""
+    slope, curvature, trace, n_dims = parameters
+    root = math.exp(t / 2)
+    return root * slope - root * (root - 1) * curvature, root**2 * curvature, root**2 * trace, n_dims
+
+
+LATENT = [(0.0, 0.0, 0.7, 1), (3.0, 5.0, 2.0, 2), (-20.0, 30.0, 1.0, 1), (40.0, 8.0, 5.0, 5)]
+
+
+@pytest.mark.parametrize("parameters", LATENT)
+@pytest.mark.parametrize("t", [-3.0, 0.4, 2.5])
+def test_latent_scale_is_the_same_density_from_wherever_one_stands(parameters, t):
+    points = np.linspace(-4, 4, 17)
+    here = np.array([scales.log_latent_scale_density(t + s, parameters) for s in points])
+    there = np.array([scales.log_latent_scale_density(s, at(parameters, t)) for s in points])
+    check_constant(here - there, np.abs(here).max() + np.abs(there).max())
+
+
+@pytest.mark.parametrize("parameters", LATENT)
+def test_latent_scales_drawn_from_their_law_stay_in_it(parameters):
+    rng, span = np.random.default_rng(3), (-60.0, 30.0)
+    density = np.vectorize(lambda t: scales.log_latent_scale_density(t, parameters))
+    cdf = distribution_function(density, *span)
+    before = quantiles(rng, cdf, *span, N_DRAWS)
+    after = [t + math.log(scales.draw_latent_scale(rng, *at(parameters, t))) for t in before]
+    check_law(after, cdf)
+
+
+class ScalesOnAGrid:
+    """ln c and y = ln(β − D + 1) together, on a grid, from the formula as it is written in the module."""
+
+    def __init__(self, counts, roots, trace):
+        self.counts, self.roots, self.trace = np.array(counts, dtype=float), np.array(roots), trace
+        n_dims = self.roots.shape[1]
+        self.t, self.y = np.linspace(-14.0, 8.0, 701), np.linspace(-4.0, 50.0, 1081)
+        t, dof = self.t[:, None], n_dims - 1 + np.exp(self.y)[None, :]
+        values = n_dims**2 / 2 * t - n_dims * np.exp(t) * trace / 2 - self.y / 2 - n_dims * np.exp(-self.y) / 2
+        large = dof > 1e5  # there the ratio of gamma functions is a power
+        for n, own in zip(self.counts, self.roots, strict=True):
+            gammas = multigammaln(np.where(large, 1e5, dof + n) / 2, n_dims) - multigammaln(
+                np.where(large, 1e5, dof) / 2, n_dims
+            )
+            values = values + np.where(large, 0.0, gammas - n * n_dims / 2 * np.log(dof / 2)) - n * n_dims / 2 * t
+            for root in own:
+                values = values - (dof + n) / 2 * np.log1p(root / (dof * np.exp(t)))
+        self.shares = np.exp(values - values.max())
+        self.shares /= self.shares.sum()
+
+    def draws(self, rng, size):
+        """Grid cells by their shares, uniform inside."""
+        cells = rng.choice(self.shares.size, size, p=self.shares.ravel())
+        i, j = np.unravel_index(cells, self.shares.shape)
+        jitter = rng.random((2, size)) - 0.5
+        return self.t[i] + jitter[0] * (self.t[1] - self.t[0]), self.y[j] + jitter[1] * (self.y[1] - self.y[0])
+
+    def marginals(self):
+        """Distribution functions of ln c and of y."""
+        functions = []
+        for axis, grid in ((1, self.t), (0, self.y)):
+            edges = np.append(grid, 2 * grid[-1] - grid[-2]) - 0.5 * (grid[1] - grid[0])
+            steps = np.append(0.0, np.cumsum(self.shares.sum(axis=axis)))
+            functions.append(lambda v, edges=edges, steps=steps: np.interp(v, edges, steps))
+        return functions
+
+
+@pytest.mark.parametrize(
+    ("counts", "roots", "trace"),
+    [
+        ([3], [[5.0]], 1.3),
+        ([4, 2, 0], [[9.0, 0.3], [2.0, 1e-6], [0.0, 0.0]], 1.0),
+        ([30, 20, 1], [[20.0, 35.0], [18.0, 22.0], [0.5, 0.0]], 2.0),
+    ],
+)
+def test_scales_drawn_from_their_law_stay_in_it(counts, roots, trace):
+    law = ScalesOnAGrid(counts, roots, trace)
+    rng, n_dims = np.random.default_rng(4), law.roots.shape[1]
+    t, y = law.draws(rng, N_DRAWS)
+    for i in range(N_DRAWS):
+        standing = law.roots / math.exp(t[i])
+        scale, dof = scales.draw_scales(rng, law.counts, standing, trace * math.exp(t[i]), n_dims - 1 + math.exp(y[i]))
+        t[i], y[i] = t[i] + math.log(scale), math.log(dof - n_dims + 1)
+    for drawn, cdf in zip((t, y), law.marginals(), strict=True):
+        check_law(drawn, cdf)
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+def test_roots_are_eigenvalues(n_dims):
+    case = Case(n_dims)
+    for k in range(N_COMPONENTS):
+        deviations = case.x[case.z == k] - case.view.means[k]
+        expected = eigvalsh(deviations.T @ deviations, case.view.base_covariance)
+        np.testing.assert_allclose(np.sort(case.roots[k]), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(case.roots[-1], 0.0)
+
+
+@pytest.mark.parametrize("far", [1.0, 1e6])
+@pytest.mark.parametrize("n_dims", [2, 5])
+def test_small_roots_keep_their_digits_beside_large_ones(n_dims, far):
+    """Points near one long line; their product is a ratio of determinants, which triangles give without cancellation."""
+    rng = np.random.default_rng(20 + n_dims)
+    base_covariance = positive_definite(rng, n_dims)
+    x = far * np.outer(rng.standard_normal(9), rng.standard_normal(n_dims)) + rng.standard_normal((9, n_dims))
+    _, _, scatters = cluster_sums(x, np.zeros(9, dtype=np.int64), np.zeros((1, n_dims)))
+    roots = scales.scatter_roots(scatters, base_covariance)[0]
+    pivots = np.abs(np.diagonal(np.linalg.qr(x, mode="r"))) / np.diagonal(np.linalg.cholesky(base_covariance))
+    assert np.log(roots).sum() == pytest.approx(2 * np.log(pivots).sum(), abs=1e4 * EPSILON * far)
+
+
+@precise
+def exact_dof_density(log_spare, n_dims, *counts_and_roots):
+    """The density of y = ln(β − D + 1) as it is written in the module, each cluster a count and then its D roots."""
+    n_dims, spare = int(n_dims), log_spare.exp()
+    dof = spare + n_dims - 1
+    value = -log_spare / 2 - n_dims / (2 * spare)
+    for first in range(0, len(counts_and_roots), n_dims + 1):
+        n, *roots = counts_and_roots[first : first + n_dims + 1]
+        for d in range(n_dims):
+            value += precise_log_gamma((dof + n - d) / 2) - precise_log_gamma((dof - d) / 2)
+        value -= n * n_dims / 2 * (dof / 2).ln() + (dof + n) / 2 * sum((1 + root / dof).ln() for root in roots)
+    return value
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+@pytest.mark.parametrize("counts", [[1], [40, 3, 0], [2] * 30])
+@pytest.mark.parametrize("spare", [0.01, 0.5, 4.0, 100.0, 9e3, 1.1e4, 1e6, 1e13, 1e25])
+def test_dof_density_has_its_digits_at_any_size(n_dims, counts, spare):
+    y, counts = math.log(spare), np.array(counts, dtype=float)
+    roots = np.random.default_rng(n_dims).gamma(1.0, size=(len(counts), n_dims)) * counts[:, None]
+    value = scales.log_dof_density(y, (counts, roots))
+    exact = exact_dof_density(y, n_dims, *np.column_stack([counts, roots]).ravel().tolist())
+    spare, dof = math.exp(y), math.exp(y) + n_dims - 1
+    size = n_dims * counts.sum() * (abs(y) + 4.0) + np.sum((dof + counts[:, None]) * np.log1p(roots / dof))
+    size += 0.5 * (1.0 + abs(y)) * n_dims / spare  # which one unit in the last place of y moves
+    if dof < 1e4:  # plain differences of lnΓ
+        size += n_dims * np.count_nonzero(counts) * (dof + counts.max()) * math.log(dof + counts.max() + 10.0)
+    assert abs(value - exact) <= 8 * EPSILON * size
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+def test_dof_density_has_no_step_where_its_formula_changes(n_dims):
+    """At β = 10⁴."""
+    case = Case(n_dims)
+    below, above = (math.log(1e4 * factor - n_dims + 1) for factor in (1 - 1e-12, 1 + 1e-12))
+    values = [scales.log_dof_density(y, (case.counts, case.roots)) for y in (below, above)]
+    assert values[0] == pytest.approx(values[1], abs=1e-9)
+
+
+def test_empty_clusters_add_nothing():
+    """And without any users the densities are those of the priors."""
+    case = Case(2)
+    keep = case.counts > 0
+    for y in (-1.0, 0.5, 20.0):
+        both = (scales.log_dof_density(y, (case.counts[k], case.roots[k])) for k in (slice(None), keep))
+        assert next(both) == next(both)
+        prior = np.zeros(1), np.zeros((1, 2))
+        assert scales.log_dof_density(y, prior) == pytest.approx(-y / 2 - math.exp(-y))
+        assert scales.log_scale_density(y, (*prior, 3.0, 1.5)) == pytest.approx(2 * y - 1.5 * math.exp(y))
+
+
+@pytest.mark.parametrize("y", [-701.0, 701.0, -math.inf, math.inf])
+def test_densities_are_zero_beyond_the_range_of_numbers(y):
+    case = Case(2)
+    assert scales.log_dof_density(y, (case.counts, case.roots)) == -math.inf
+    assert scales.log_scale_density(y, (case.counts, case.roots, 3.0, 1.0)) == -math.inf
+    assert scales.log_latent_scale_density(y, (1.0, 1.0, 1.0, 2)) == -math.inf
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+def test_compiled_numbers_are_those_of_python(n_dims):
+    case = Case(n_dims)
+    np.testing.assert_array_equal(
+        python_of(scales.scatter_roots)(case.scatters, case.view.base_covariance),
+        scales.scatter_roots(case.scatters, case.view.base_covariance),
+    )
+    for y in np.linspace(-3.0, 60.0, 40).tolist():
+        for kernel, parameters in [
+            (scales.log_dof_density, (case.counts, case.roots)),
+            (scales.log_scale_density, (case.counts, case.roots, 3.5, case.trace)),
+            (scales.log_latent_scale_density, (2.0, 3.0, case.trace, n_dims)),
+        ]:
+            assert kernel(y, parameters) == python_of(kernel)(y, parameters)
+    for kernel, *arguments in [
+        (scales.draw_scales, case.counts, case.roots, case.trace, n_dims + 2.5),
+        (scales.draw_latent_scale, 2.0, 3.0, case.trace, n_dims),
+    ]:
+        compiled, plain = (f(np.random.default_rng(5), *arguments) for f in (kernel, python_of(kernel)))
+        assert compiled == pytest.approx(plain, rel=1e-13)
