@@ -1,16 +1,23 @@
-"""Time of an iteration of the sampler against a transparent twin that does the same in NumPy and SciPy, in one process.
+"""All benchmarks, as ratios within one run: ``python -m benchmarks [--quick] [--peers] [--out bench.json]``.
 
-Run by ``make bench``. Compilation is left out of the times and printed on its own.
+Times are CPU seconds of this process after compilation, which is measured on its own in fresh processes.
 """
 
+import argparse
+import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import dualview as dv
+from benchmarks import mixing, scale
 from dualview.inference import gibbs
 from dualview.model import Model
 from dualview.partitions import partition_prior
@@ -21,10 +28,36 @@ import naive
 
 N_USERS, N_THREADS = 50, 100
 
+FIT = """
+import time
+began = time.perf_counter()
+import dualview as dv
+imported = time.perf_counter() - began
+forum = dv.datasets.agreement(20, 30, seed=0)
+behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+began = time.perf_counter()
+import warnings
+warnings.simplefilter("ignore")
+dv.DualViewMixture(n_warmup=1, n_draws=1, n_chains=1).fit(forum.features, behavior)
+print(imported, time.perf_counter() - began)
+"""
+
+
+def start_up() -> dict[str, float]:
+    """Seconds to import, and to a first fit's end without and with compiled code on disk, each in a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+        runs = []
+        for _ in range(2):
+            run = subprocess.run([sys.executable, "-c", FIT], env=environment, capture_output=True, text=True, check=True)
+            runs.append([float(value) for value in run.stdout.split()])
+    return {"import_s": runs[1][0], "first_fit_s": runs[0][1], "cached_fit_s": runs[1][1]}
+
 
 def seconds_per_call(function: Callable[[], object], n: int) -> float:
-    """CPU seconds of one call, after one that is not counted."""
-    function()
+    """CPU seconds of one call, after some that are not counted."""
+    for _ in range(max(1, n // 10)):
+        function()
     began = time.process_time()
     for _ in range(n):
         function()
@@ -45,8 +78,8 @@ def sampler(n_clusters: int | None, features: np.ndarray | None, behavior: dv.Sh
     return step
 
 
-def twin(forum: dv.datasets.Forum) -> Callable[[], object]:
-    """One sweep of the slow twin at a time, dual view with an inferred number of clusters."""
+def numpy_twin(forum: dv.datasets.Forum) -> Callable[[], object]:
+    """One sweep of the transparent twin in NumPy at a time, dual view with an inferred number of clusters."""
     rng = np.random.default_rng(0)
     features = Whitening.of_data(forum.features).to_working(forum.features)
     data = {"design": forum.participation, "outcome": forum.outcome, "noise_variance": float(forum.outcome.var(ddof=1))}
@@ -61,23 +94,67 @@ def twin(forum: dv.datasets.Forum) -> Callable[[], object]:
     return sweep
 
 
-def main() -> None:
+def steps() -> dict[str, Any]:
+    """Microseconds of CPU an iteration at 50 users and 100 threads: three models, the plain sampler, the NumPy twin."""
     forum = dv.datasets.agreement(N_USERS, N_THREADS, seed=0)
     behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    began = time.perf_counter()
-    models = {
-        "dual-DP": sampler(None, forum.features, behavior),
-        "dual-fixed": sampler(5, forum.features, behavior),
-        "single": sampler(1, None, behavior),
+    model = mixing.problem("agreement")
+    z = np.arange(N_USERS) % 5
+    mixing.plain_twin(model, z, 10, 0)
+    n = 3000
+    return {
+        "dual-DP": 1e6 * seconds_per_call(sampler(None, forum.features, behavior), n),
+        "dual-fixed": 1e6 * seconds_per_call(sampler(5, forum.features, behavior), n),
+        "single": 1e6 * seconds_per_call(sampler(1, None, behavior), n),
+        "plain": 1e6 * mixing.plain_twin(model, z, n, 0)[1] / n,
+        "numpy": 1e6 * seconds_per_call(numpy_twin(forum), 10),
     }
-    for step in models.values():
-        step()
-    print(f"ready after {time.perf_counter() - began:.1f} s (compilation or loading of compiled code)")
-    slow = seconds_per_call(twin(forum), 5)
-    print(f"{N_USERS} users, {N_THREADS} threads; twin: {1e6 * slow:.0f} µs of CPU an iteration")
-    for name, step in models.items():
-        quick = seconds_per_call(step, 500)
-        print(f"{name:12s} {1e6 * quick:8.0f} µs   {slow / quick:8.0f} times the twin's speed")
+
+
+def growth(quick: bool) -> list[dict[str, float]]:
+    """Sweeps of skewed forums with ten threads a user, and how time grows from size to size."""
+    rows: list[dict[str, float]] = []
+    for n_users in (50, 500, 5000) if quick else (50, 500, 5000, 50_000):
+        row = scale.sweeps(n_users, 10 * n_users, max(5, 20_000 // n_users))
+        if rows:
+            before = rows[-1]
+            row["exponent"] = np.log(row["sweep_cpu_s"] / before["sweep_cpu_s"]) / np.log(n_users / before["users"])
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="shorter chains, no forum of 50,000 users")
+    parser.add_argument("--peers", action="store_true", help="JAGS and NumPyro as well, where installed (minutes)")
+    parser.add_argument("--out", type=Path, default=None, help="write the numbers as JSON")
+    options = parser.parse_args()
+    result: dict[str, Any] = {"start_up": start_up()}
+    print("Start-up (s): " + ", ".join(f"{name} {value:.2f}" for name, value in result["start_up"].items()))
+
+    result["steps"] = made = steps()
+    print(f"\nCPU of an iteration, {N_USERS} users, {N_THREADS} threads")
+    for name, micros in made.items():
+        print(f"  {name:11s} {micros:10.0f} µs   {made['plain'] / micros:8.2f} times the plain sampler's speed")
+
+    result["growth"] = growth(options.quick)
+    print("\nSweeps of skewed forums, ten threads a user, six participants a thread, eight features")
+    for row in result["growth"]:
+        exponent = f"{row['exponent']:6.2f}" if "exponent" in row else "      "
+        print(
+            f"  {row['users']:8.0f} users   {1e3 * row['sweep_cpu_s']:10.2f} ms of CPU   {1e3 * row['sweep_s']:10.2f} ms   "
+            f"growth exponent {exponent}   peak {row['peak_gb']:.2f} GB"
+        )
+
+    n, seeds = (4000, (0,)) if options.quick else (20_000, (0, 1, 2))
+    result["mixing"] = [mixing.compare(scenario, n, seeds) for scenario in mixing.SCENARIOS]
+    print(f"\nLeast effective samples per CPU second, {n} iterations, medians of {len(seeds)} chains")
+    print(mixing.table(result["mixing"]))
+    if options.peers:
+        result["peers"] = mixing.compare_peers()
+    if options.out is not None:
+        options.out.write_text(json.dumps(result, indent=1))
+        print(f"\nwrote {options.out}")
 
 
 if __name__ == "__main__":

@@ -79,9 +79,8 @@ class Model:
     def log_joint(self, state: State) -> float:
         """ln p(data, state) up to a constant that depends on nothing learnt."""
         total = self.partition.log_density(state.counts, state.alpha)
-        vectors = self.vectors(state)
-        for name, view in self.views.items():
-            total += view.log_joint(state.views[name], vectors[name], state.z)
+        for name, x in self.vectors(state).items():
+            total += self.views[name].log_joint(state.views[name], x, state.z)
         if self.likelihood is not None and state.latent is not None:
             total += self.likelihood.log_density(state.latent, state.params)
         return total

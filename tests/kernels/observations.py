@@ -1,19 +1,26 @@
 """Normal observations, linear in latent vectors, as one dense design: what the kernels see user by user."""
 
+from copy import copy
+
 import numpy as np
 from scipy.linalg import block_diag
 from scipy.stats import multivariate_normal, norm
 
 
 class Observations:
-    """Outcomes (T,) with means Σ_u d_tu · f_u, design d (T, U, q), and one precision or one for each. User 3 has none."""
+    """Outcomes (T,) with means Σ_u d_tu · f_u, design d (T, U, q); user 3 has none.
 
-    def __init__(self, rng, n_users, n_dims, common, n_outcomes=9, silent=3):
+    kind: one precision ("common"), the same with a gram matrix for q = 1 ("gram"), or one precision for each outcome ("own").
+    """
+
+    def __init__(self, rng, n_users, n_dims, kind, n_outcomes=9, silent=3):
+        assert n_dims == 1 or kind != "gram"
+        self.kind = kind
         self.design = rng.standard_normal((n_outcomes, n_users, n_dims))
         self.design *= rng.random((n_outcomes, n_users, 1)) < 0.6
         self.design[:, silent : silent + 1] = 0.0
         self.outcome = 2.0 * rng.standard_normal(n_outcomes)
-        self.precision = np.array([1.7]) if common else 0.2 + rng.gamma(2.0, size=n_outcomes)
+        self.precision = 0.2 + rng.gamma(2.0, size=n_outcomes if kind == "own" else 1)
 
     @property
     def weights(self):
@@ -33,17 +40,18 @@ class Observations:
         return norm.logpdf(self.residual(latent), 0.0, 1 / np.sqrt(self.weights)).sum()
 
     def terms(self, latent):
-        """starts, rows, loads, squares, residual and precision, as ``messages`` has them.
-
-        The sums of squares are for the common precision; without one they are NaN, since they must not be read.
-        """
+        """As in ``messages``. What must not be read is NaN: squares without a common precision, residuals beside a gram."""
         present = [np.flatnonzero(np.abs(own).sum(axis=1)) for own in self.design.transpose(1, 0, 2)]
-        starts = np.append(0, np.cumsum([len(rows) for rows in present]))
-        loads = np.concatenate([self.design[rows, u] for u, rows in enumerate(present)])
-        squares = np.einsum("tui,tuj->uij", self.design, self.design)
-        if len(self.precision) > 1:
-            squares[:] = np.nan
-        return starts, np.concatenate(present).astype(np.uint32), loads, squares, self.residual(latent), self.precision
+        starts, rows = np.append(0, np.cumsum([len(own) for own in present])), np.concatenate(present).astype(np.uint32)
+        loads = np.concatenate([self.design[own, u] for u, own in enumerate(present)])
+        squares, residual = np.einsum("tui,tuj->uij", self.design, self.design), self.residual(latent)
+        gram, weighted = np.empty((0, 0)), np.empty(0)
+        if self.kind == "gram":
+            residual, dense = np.full(len(residual), np.nan), self.design[:, :, 0]
+            gram, weighted = dense.T @ dense, dense.T @ self.outcome
+        if self.kind == "own":
+            squares = np.full_like(squares, np.nan)
+        return starts, rows, loads, squares, residual, self.precision, gram, weighted
 
     def log_marginal(self, means, precisions):
         """ln p(outcomes) with every f_u ~ N(means[u], precisions[u]⁻¹) integrated out."""
@@ -61,6 +69,6 @@ class Observations:
         """The observations as they are for user u, all others' latent vectors known."""
         others = latent.copy()
         others[u] = 0.0
-        own = object.__new__(Observations)
-        own.design, own.outcome, own.precision = self.design[:, [u]], self.residual(others), self.precision
+        own = copy(self)
+        own.design, own.outcome = self.design[:, [u]], self.residual(others)
         return own

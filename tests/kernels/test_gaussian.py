@@ -15,7 +15,7 @@ from scipy.stats import chi2, multivariate_normal, norm, uniform
 
 import naive
 from dualview.distributions import Normal, Wishart
-from dualview.kernels import densities, gaussian
+from dualview.kernels import densities, gaussian, scales
 from dualview.kernels.draws import normal, wishart_factor
 from yardsticks import (
     DIGITS,
@@ -362,6 +362,22 @@ def test_base_parameters_are_drawn_each_given_the_newest_others(n_dims):
     expected = base_mean, precision_factor @ precision_factor.T, covariance_factor @ covariance_factor.T
     for got, wanted in zip(drawn, expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+def test_a_view_is_redrawn_scales_first_then_components_then_base(n_dims):
+    """Each given the newest of the others."""
+    case = Case(n_dims)
+    base_mean, base_precision, base_covariance, base_dof = case.base
+    drawn = gaussian.redraw_view(np.random.default_rng(11), *case.sums, *case.base)
+    rng = np.random.default_rng(11)
+    roots = scales.scatter_roots(case.scatters, base_covariance)
+    scale, base_dof = scales.draw_scales(rng, case.counts, roots, np.trace(base_covariance), base_dof)
+    base = base_mean, base_precision, scale * base_covariance, base_dof
+    means, factors = gaussian.draw_components(rng, *case.sums, *base)
+    expected = means, factors, *gaussian.draw_base(rng, means, factors, base_precision, base_dof), base_dof
+    for got, wanted in zip(drawn, expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-11, atol=1e-13)
 
 
 def redrawn_from_prior(rng, z, n_dims, n_rounds):

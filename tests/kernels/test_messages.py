@@ -11,7 +11,7 @@ from kernels.observations import Observations
 from yardsticks import N_DRAWS, check_constant, check_law, check_mean, positive_definite, precise, python_of, upper_factor
 
 DIMS = [1, 2, 3]
-COMMON = [True, False]
+KINDS = ["common", "own"]
 N_USERS, N_CLUSTERS = 7, 3
 SILENT = 3  # the user without observations
 
@@ -19,12 +19,13 @@ SILENT = 3  # the user without observations
 class Case:
     """Latent vectors, observations of them, and clusters' normal laws."""
 
-    def __init__(self, n_dims, common, seed=1):
-        rng = np.random.default_rng([n_dims, common, seed])
+    def __init__(self, n_dims, kind, seed=1):
+        rng = np.random.default_rng([n_dims, seed])
         self.n_dims, self.z = n_dims, np.array([0, 1, 2, 0, 1, 1, 0])
         self.latent = rng.standard_normal((N_USERS, n_dims))
-        self.observations = Observations(rng, N_USERS, n_dims, common, silent=SILENT)
-        self.starts, self.rows, self.loads, self.squares, self.residual, self.precision = self.observations.terms(self.latent)
+        self.observations = Observations(rng, N_USERS, n_dims, kind, silent=SILENT)
+        terms = self.observations.terms(self.latent)
+        self.starts, self.rows, self.loads, self.squares, self.residual, self.precision, self.gram, self.weighted = terms
         self.means = rng.standard_normal((N_CLUSTERS, n_dims))
         self.precisions = np.array([positive_definite(rng, n_dims) for _ in range(N_CLUSTERS)])
         self.factors = upper_factor(self.precisions)
@@ -51,6 +52,11 @@ class Case:
         value = kernel(self.means[k], self.factors[k], self.latent[u], *self.pull_and_grip(u), gap, matrix)
         return value, gap, matrix
 
+    @property
+    def along(self):
+        """What the kernel of that name takes."""
+        return self.z, self.means, self.latent, self.starts, self.rows, self.loads, self.residual, self.precision
+
     def posterior(self, u, k):
         """Mean and covariance of f_u given its cluster, the observations and all others' latent vectors."""
         mean, precision = self.observations.alone(u, self.latent).posterior(self.means[[k]], self.precisions[[k]])
@@ -67,10 +73,10 @@ class Scripted:
         return next(self._noise)
 
 
-@pytest.mark.parametrize("common", COMMON)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_dims", DIMS)
-def test_pull_and_grip_are_the_likelihoods_quadratic(n_dims, common):
-    case, rng = Case(n_dims, common), np.random.default_rng(2)
+def test_pull_and_grip_are_the_likelihoods_quadratic(n_dims, kind):
+    case, rng = Case(n_dims, kind), np.random.default_rng(2)
     for u in range(N_USERS):
         pull, grip = case.pull_and_grip(u)
         for step in rng.standard_normal((5, n_dims)):
@@ -80,20 +86,20 @@ def test_pull_and_grip_are_the_likelihoods_quadratic(n_dims, common):
         np.testing.assert_array_equal(part, 0.0)
 
 
-@pytest.mark.parametrize("common", COMMON)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_dims", DIMS)
-def test_a_shifted_residual_is_that_of_the_moved_vector(n_dims, common):
-    case, rng = Case(n_dims, common), np.random.default_rng(3)
+def test_a_shifted_residual_is_that_of_the_moved_vector(n_dims, kind):
+    case, rng = Case(n_dims, kind), np.random.default_rng(3)
     for u in range(N_USERS):
         residual, step = case.residual.copy(), rng.standard_normal(n_dims)
         messages.shift(case.starts[u], case.starts[u + 1], case.rows, case.loads, residual, step)
         np.testing.assert_allclose(residual, case.observations.residual(case.moved(u, step)), rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("common", COMMON)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_dims", DIMS)
-def test_evidence_is_the_marginal_likelihood_relative_to_where_one_stands(n_dims, common):
-    case = Case(n_dims, common)
+def test_evidence_is_the_marginal_likelihood_relative_to_where_one_stands(n_dims, kind):
+    case = Case(n_dims, kind)
     here = case.observations.log_likelihood(case.latent)
     for u in range(N_USERS):
         alone = case.observations.alone(u, case.latent)
@@ -112,11 +118,11 @@ def test_evidence_is_the_marginal_likelihood_relative_to_where_one_stands(n_dims
         assert case.evidence(SILENT, k)[0] == pytest.approx(0.0, abs=1e-14)
 
 
-@pytest.mark.parametrize("common", COMMON)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_dims", DIMS)
-def test_differences_of_evidence_do_not_depend_on_where_one_stands(n_dims, common):
+def test_differences_of_evidence_do_not_depend_on_where_one_stands(n_dims, kind):
     """Only they count when a user chooses a cluster."""
-    case = Case(n_dims, common)
+    case = Case(n_dims, kind)
     for u in range(N_USERS):
         rows = []
         for vector in (np.zeros(n_dims), case.means[0], 30.0 * np.ones(n_dims)):
@@ -154,11 +160,11 @@ def test_evidence_keeps_its_digits_under_strong_observations(grip):
     assert [exponent + math.log(ratio), value] == pytest.approx([exact, exact], rel=1e-11)
 
 
-@pytest.mark.parametrize("common", COMMON)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_dims", DIMS)
-def test_a_drawn_latent_vector_is_affine_in_its_noise_with_the_posteriors_moments(n_dims, common):
+def test_a_drawn_latent_vector_is_affine_in_its_noise_with_the_posteriors_moments(n_dims, kind):
     """Mean and covariance are read off; the step and the vector agree."""
-    case, kernel = Case(n_dims, common), python_of(messages.draw_latent)
+    case, kernel = Case(n_dims, kind), python_of(messages.draw_latent)
 
     def draw(u, k, noise):
         _, gap, matrix = case.evidence(u, k)
@@ -176,9 +182,9 @@ def test_a_drawn_latent_vector_is_affine_in_its_noise_with_the_posteriors_moment
             np.testing.assert_allclose(columns.T @ columns, covariance, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.parametrize("common", COMMON)
-def test_one_drawn_number_has_the_posteriors_moments(common):
-    case, kernel = Case(1, common), python_of(messages.draw_one)
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_drawn_number_has_the_posteriors_moments(kind):
+    case, kernel = Case(1, kind), python_of(messages.draw_one)
     for u in range(N_USERS):
         (pull,), ((grip,),) = case.pull_and_grip(u)
         for k in range(N_CLUSTERS):
@@ -191,7 +197,7 @@ def test_one_drawn_number_has_the_posteriors_moments(common):
 
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_draws_follow_the_posterior(n_dims):
-    case, rng = Case(n_dims, False), np.random.default_rng(4)
+    case, rng = Case(n_dims, "own"), np.random.default_rng(4)
     for u, k in [(0, 1), (SILENT, 2)]:
         mean, covariance = case.posterior(u, k)
         draws = []
@@ -210,12 +216,11 @@ def test_draws_follow_the_posterior(n_dims):
         check_law(np.einsum("ni,ij,nj->n", deviations, np.linalg.inv(covariance), deviations), chi2(n_dims).cdf)
 
 
-@pytest.mark.parametrize("common", COMMON)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_dims", DIMS)
-def test_along_the_common_growth_of_all_deviations(n_dims, common):
-    case = Case(n_dims, common)
-    arguments = case.z, case.means, case.latent, case.starts, case.rows, case.loads, case.residual, case.precision
-    slope, curvature, effect = messages.along(*arguments)
+def test_along_the_common_growth_of_all_deviations(n_dims, kind):
+    case = Case(n_dims, kind)
+    slope, curvature, effect = messages.along(*case.along)
     centres = case.means[case.z]
     observations, here = case.observations, case.observations.log_likelihood(case.latent)
     for growth in (-1.0, -0.3, 0.2, 2.0):
@@ -225,18 +230,39 @@ def test_along_the_common_growth_of_all_deviations(n_dims, common):
         assert change == pytest.approx(observations.log_likelihood(grown) - here, rel=1e-11, abs=1e-11)
 
 
-@pytest.mark.parametrize("common", COMMON)
+@pytest.mark.parametrize("n", range(1, 10))
+def test_a_row_times_latent_numbers(n):
+    rng = np.random.default_rng(n)
+    matrix, latent = rng.standard_normal((n, n)), rng.standard_normal((n, 1))
+    for u in range(n):
+        assert messages.row_times(matrix, u, latent) == pytest.approx(matrix[u] @ latent[:, 0], rel=1e-13, abs=1e-14)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gram_matrix_says_the_same_as_residuals(seed):
+    """Pulls, and the slope and curvature of common growth."""
+    by_gram, by_residual = Case(1, "gram", seed), Case(1, "common", seed)
+    for u in range(N_USERS):
+        product = messages.row_times(by_gram.gram, u, by_gram.latent)
+        pull = by_gram.precision[0] * (by_gram.weighted[u] - product)
+        assert pull == pytest.approx(by_residual.pull_and_grip(u)[0][0], rel=1e-11, abs=1e-12)
+    expected = messages.along(*by_residual.along)
+    arguments = by_gram.z, by_gram.means, by_gram.latent, by_gram.precision, by_gram.gram, by_gram.weighted
+    assert messages.along_gram(*arguments) == pytest.approx(expected[:2], rel=1e-11)
+    assert messages.along_gram(*arguments) == python_of(messages.along_gram)(*arguments)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_dims", DIMS)
-def test_compiled_numbers_are_those_of_python(n_dims, common):
-    case = Case(n_dims, common)
+def test_compiled_numbers_are_those_of_python(n_dims, kind):
+    case = Case(n_dims, kind)
     for u in range(N_USERS):
         plainly = case.pull_and_grip(u, python_of(messages.pull_of), python_of(messages.grip_of))
         for got, wanted in zip(case.pull_and_grip(u), plainly, strict=True):
             np.testing.assert_array_equal(got, wanted)
         for got, wanted in zip(case.evidence(u, 1), case.evidence(u, 1, python_of(messages.evidence)), strict=True):
             np.testing.assert_array_equal(got, wanted)
-    arguments = case.z, case.means, case.latent, case.starts, case.rows, case.loads, case.residual, case.precision
-    for got, wanted in zip(messages.along(*arguments), python_of(messages.along)(*arguments), strict=True):
+    for got, wanted in zip(messages.along(*case.along), python_of(messages.along)(*case.along), strict=True):
         np.testing.assert_array_equal(got, wanted)
     numbers = 0.3, 1.2, -0.4, 2.0, 0.9
     assert messages.evidence_of_one(*numbers) == python_of(messages.evidence_of_one)(*numbers)

@@ -3,8 +3,10 @@
 For any S, ln p(W_0, β, rest) = ln p(W_0, β, S, rest) − ln p(S | W_0, β, rest), and the last is the Wishart law (C1).
 """
 
+import itertools
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,12 +17,14 @@ from scipy.stats import wishart
 import naive
 from dualview.kernels import messages, scales
 from dualview.kernels.gaussian import cluster_sums
+from dualview.kernels.slices import sampler
 from kernels.observations import Observations
 from yardsticks import (
     EPSILON,
     N_DRAWS,
     check_constant,
     check_law,
+    check_mean,
     distribution_function,
     positive_definite,
     precise,
@@ -122,9 +126,9 @@ def test_scale_and_dof_are_of_one_density(n_dims):
 class LatentCase(Case):
     """The view's vectors are latent, seen through observations."""
 
-    def __init__(self, n_dims, common):
+    def __init__(self, n_dims, kind):
         super().__init__(n_dims)
-        self.observations = Observations(self.rng, N_USERS, n_dims, common)
+        self.observations = Observations(self.rng, N_USERS, n_dims, kind)
 
     def moved(self, c):
         """Everything along W_0 → c W_0, S_k → S_k / c, f_u − μ_{z_u} → √c (f_u − μ_{z_u})."""
@@ -146,15 +150,17 @@ class LatentCase(Case):
 
     def parameters(self):
         """Those of the density, from the kernel that looks along the orbit."""
-        starts, rows, loads, _, residual, precision = self.observations.terms(self.x)
-        slope, curvature, _ = messages.along(self.z, self.view.means, self.x, starts, rows, loads, residual, precision)
+        starts, rows, loads, _, residual, precision, *grams = self.observations.terms(self.x)
+        if self.observations.kind == "gram":
+            slope, curvature = messages.along_gram(self.z, self.view.means, self.x, precision, *grams)
+        else:
+            slope, curvature, _ = messages.along(self.z, self.view.means, self.x, starts, rows, loads, residual, precision)
         return slope, curvature, self.trace, self.n_dims
 
 
-@pytest.mark.parametrize("common", [True, False])
-@pytest.mark.parametrize("n_dims", [1, 2, 3])
-def test_latent_scale(n_dims, common):
-    case = LatentCase(n_dims, common)
+@pytest.mark.parametrize(("n_dims", "kind"), [(1, "gram"), *itertools.product([1, 2, 3], ["common", "own"])])
+def test_latent_scale(n_dims, kind):
+    case = LatentCase(n_dims, kind)
     parameters = case.parameters()
     check_ratio(
         lambda c: case.log_joint(c) + case.log_jacobian(c),
@@ -165,12 +171,12 @@ def test_latent_scale(n_dims, common):
 
 def test_latent_scale_with_the_naive_outcomes():
     """(M8): the same with the naive joint's own likelihood."""
-    case = LatentCase(1, True)
+    case = LatentCase(1, "common")
     parameters = case.parameters()
 
     def joint(c):
         view, latent = case.moved(c)
-        state = naive.State(case.z, 1.0, {"behavior": view}, latent, noise_precision=1.7)
+        state = naive.State(case.z, 1.0, {"behavior": view}, latent, noise_precision=case.observations.precision[0])
         data = {"design": case.observations.design[:, :, 0], "outcome": case.observations.outcome, "noise_variance": 2.0}
         log_joint = naive.log_joint(state, behavior_constants=case.constants, partition=PARTITION, **data)
         return log_joint + case.log_jacobian(c)
@@ -205,6 +211,11 @@ def test_latent_scales_drawn_from_their_law_stay_in_it(parameters):
     before = quantiles(rng, cdf, *span, N_DRAWS)
     after = [t + math.log(scales.draw_latent_scale(rng, *at(parameters, t))) for t in before]
     check_law(after, cdf)
+
+
+@cache
+def by_slices(density):
+    return sampler(density)
 
 
 class ScalesOnAGrid:
@@ -256,12 +267,25 @@ def test_scales_drawn_from_their_law_stay_in_it(counts, roots, trace):
     law = ScalesOnAGrid(counts, roots, trace)
     rng, n_dims = np.random.default_rng(4), law.roots.shape[1]
     t, y = law.draws(rng, N_DRAWS)
+    together = np.sum(law.shares * np.outer(np.tanh(law.t), np.tanh(law.y / 5)))
     for i in range(N_DRAWS):
         standing = law.roots / math.exp(t[i])
         scale, dof = scales.draw_scales(rng, law.counts, standing, trace * math.exp(t[i]), n_dims - 1 + math.exp(y[i]))
         t[i], y[i] = t[i] + math.log(scale), math.log(dof - n_dims + 1)
     for drawn, cdf in zip((t, y), law.marginals(), strict=True):
         check_law(drawn, cdf)
+    check_mean(np.tanh(t) * np.tanh(y / 5), together)
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+def test_the_dof_is_drawn_given_the_new_scale(n_dims):
+    case, dof = Case(n_dims), n_dims + 2.5
+    for seed in range(5):
+        scale, new_dof = scales.draw_scales(np.random.default_rng(seed), case.counts, case.roots, case.trace, dof)
+        rng = np.random.default_rng(seed)
+        t = by_slices(scales.log_scale_density)(rng, (case.counts, case.roots, dof, case.trace), 0.0, 1.0)
+        y = by_slices(scales.log_dof_density)(rng, (case.counts, case.roots / math.exp(t)), math.log(dof - n_dims + 1), 2.0)
+        assert (scale, new_dof) == pytest.approx((math.exp(t), n_dims - 1 + math.exp(y)), rel=1e-12)
 
 
 @pytest.mark.parametrize("n_dims", DIMS)

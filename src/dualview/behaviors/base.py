@@ -43,6 +43,9 @@ class Terms(NamedTuple):
     User u's observations are rows[starts[u]:starts[u + 1]], with loads (n, q): how each depends on f_u. squares (U, q, q): each
     user's sum of d dᵀ. residual (N,): observation minus expectation, changed in place as latent vectors move. precision: of
     every observation, (N,), or (1,) when they share one.
+
+    For few users who share most observations, where q = 1 and the precision is one: gram (U, U) = dᵀ d and weighted (U,) = dᵀ
+    times the observations without what is known of them. The residual is not used then, and may be empty.
     """
 
     starts: NDArray[np.int64]
@@ -51,6 +54,8 @@ class Terms(NamedTuple):
     squares: Array
     residual: Array
     precision: Array
+    gram: Array = np.empty((0, 0))
+    weighted: Array = np.empty(0)
 
     @classmethod
     def none(cls, n_users: int) -> "Terms":

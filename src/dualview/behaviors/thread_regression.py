@@ -21,7 +21,9 @@ Array = NDArray[np.float64]
 
 # The sweep moves latent coefficients one user at a time; a joint draw now and then keeps users who always appear together from
 # being slow. Coefficients of covariates move in the joint draw only, so with covariates every step has one.
-_JOINT_SHARE = 0.25
+_JOINT_SHARE = 0.1
+_MOST_WITH_GRAM = 1000  # users
+_NOTHING = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class ThreadRegression:
             joint = np.hstack([self.design, self.coefficient_design])
         return coefficient_draw(joint, self.outcome)
 
-    @property
+    @cached_property
     def n_coefficients(self) -> int:
         return int(self.coefficient_design.shape[1])
 
@@ -73,18 +75,35 @@ class ThreadRegression:
         loads = np.ascontiguousarray(columns.data, dtype=float).reshape(-1, 1)
         return columns.indptr.astype(np.int64), columns.indices.astype(np.uint32), loads, squares
 
+    @cached_property
+    def _gram(self) -> tuple[Array, Array] | None:
+        """designᵀ design and designᵀ outcome, where going through them is quicker than through the threads."""
+        n_users, n_loads = self.n_users, len(self._loads[1])
+        if n_users > _MOST_WITH_GRAM or n_users * n_users > 2 * n_loads:
+            return None
+        gram = self.design.T @ self.design
+        gram = gram.toarray() if sparse.issparse(gram) else gram
+        return np.ascontiguousarray(gram, dtype=float), np.asarray(self.design.T @ self.outcome)
+
     def terms(self, latent: Array, params: Params) -> Terms:
         """One row per thread; they share the noise."""
-        residual = self.residual(latent, params["coefficients"])
-        return Terms(*self._loads, residual, np.array([params["noise_precision"]]))
+        precision = np.array([params["noise_precision"]])
+        if self._gram is None:
+            return Terms(*self._loads, self.residual(latent, params["coefficients"]), precision)
+        gram, weighted = self._gram
+        if self.n_coefficients:
+            weighted = weighted - self.design.T @ (self.coefficient_design @ params["coefficients"])
+        return Terms(*self._loads, _NOTHING, precision, gram, weighted)
 
     def redraw(
         self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
         """Now and then all coefficients together, (C7); then the noise, (C8)."""
         residual, coefficients = terms.residual, params["coefficients"]
-        if self.n_coefficients or rng.random() < _JOINT_SHARE:
+        together = self.n_coefficients > 0 or rng.random() < _JOINT_SHARE
+        if together:
             latent, coefficients = self._draw_jointly(rng, params["noise_precision"], prior)
+        if together or self._gram is not None:
             residual = self.residual(latent, coefficients)
         return latent, {"noise_precision": self.noise_law(residual).draw(rng), "coefficients": coefficients}
 
@@ -99,8 +118,8 @@ class ThreadRegression:
 
     def expected(self, latent: Array, coefficients: Array) -> Array:
         """Expected outcomes (T,)."""
-        expected = self.design @ latent[:, 0]
-        return np.asarray(expected + self.coefficient_design @ coefficients if self.n_coefficients else expected)
+        expected = self.design @ latent.ravel()
+        return expected + self.coefficient_design @ coefficients if self.n_coefficients else expected  # type: ignore[no-any-return]
 
     def residual(self, latent: Array, coefficients: Array) -> Array:
         """Outcomes minus what was expected (T,)."""

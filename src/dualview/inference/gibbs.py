@@ -16,6 +16,7 @@ from dualview import threads
 from dualview.behaviors.base import Params, Prior, Terms
 from dualview.errors import DegenerateError
 from dualview.kernels import assign, gaussian, sweep
+from dualview.kernels.streams import stream_of
 from dualview.model import Model, State
 from dualview.views.gaussian import Components, GaussianState
 
@@ -47,7 +48,7 @@ def start(rng: np.random.Generator, model: Model, z: NDArray[np.int64]) -> State
 def step(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int) -> tuple[State, Info]:
     """One sweep over all blocks of the state."""
     moving = Moving.of(model, state)
-    stream = rng.bit_generator.random_raw(4)
+    stream = stream_of(rng)
     if model.n_users <= BLOCK:
         moving.sweep_at_once(stream, n_auxiliary)
     else:
@@ -87,9 +88,12 @@ class Moving:
         bases: list[Base] = []
         for name in ("features", "behavior"):
             view = state.views.get(name)
-            none = Components(np.empty((n_components, 0)), np.empty((n_components, 0, 0)))
-            columns.append(none if view is None else view.components)
-            bases.append(_NO_BASE if view is None else view.base)
+            if view is None:
+                columns.append(Components(np.empty((n_components, 0)), np.empty((n_components, 0, 0))))
+                bases.append(_NO_BASE)
+            else:
+                columns.append(view.components)
+                bases.append(view.base)
         if model.likelihood is None or state.latent is None:
             latent, terms = np.empty((model.n_users, 0)), Terms.none(model.n_users)
         else:
@@ -166,6 +170,8 @@ class Moving:
     ) -> NDArray[np.int64]:
         """z and latent vectors, block after block; returns the users of every column."""
         partition = self.model.partition
+        if len(self.terms.gram) > BLOCK:
+            raise ValueError("terms with a gram matrix are for users who fit in one block")
         weights = (partition.spread(self.alpha), partition.new_weight(self.alpha) / max(len(pool), 1))
         for users in self._blocks():
             x = np.ascontiguousarray(self.model.feature_rows[:, users])
@@ -208,9 +214,8 @@ class Moving:
         """Raise where numbers have run out of range."""
         if self.lost >= 0:
             raise DegenerateError(_no_weight_message(self.lost))
-        for name, base in (("features", self.base), ("behavior", self.latent_base)):
-            if gaussian.collapsed(base[2]):
-                raise DegenerateError(_collapse_message(name))
+        if gaussian.collapsed(self.base[2]) or gaussian.collapsed(self.latent_base[2]):
+            raise DegenerateError(_collapse_message("features" if gaussian.collapsed(self.base[2]) else "behavior"))
 
     def state(self, latent: Array | None, params: Params) -> State:
         """The next state."""

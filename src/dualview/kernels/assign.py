@@ -19,7 +19,7 @@ import numpy as np
 from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.gaussian import draw_into
 from dualview.kernels.linalg import copy_into
-from dualview.kernels.messages import draw_latent, draw_one, evidence, evidence_of_one, grip_of, pull_of, shift
+from dualview.kernels.messages import draw_latent, draw_one, evidence, evidence_of_one, grip_of, pull_of, row_times, shift
 from dualview.kernels.streams import random
 
 NO_WEIGHT = -1
@@ -129,7 +129,8 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
     when all are done, less when there is no free column left for user u, −1 − u when user u has no column of positive weight.
     """
     means, factors, latent_means, latent_factors = columns
-    starts, rows, loads, squares, residual, precision = terms
+    starts, rows, loads, squares, residual, precision, gram, weighted = terms
+    apart = gram.shape[0] == 0
     spread, new_weight = weights
     n_columns, n_users = table.shape
     n_latent, n_pool = latent.shape[1], pool.shape[0]
@@ -145,7 +146,10 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
         if leave(rng, z[u], counts, pool) >= 0:
             n_free += 1
         if n_latent > 0:
-            pull_of(starts[u], starts[u + 1], rows, loads, residual, precision, pull)
+            if apart:
+                pull_of(starts[u], starts[u + 1], rows, loads, residual, precision, pull)
+            else:
+                pull[0] = precision[0] * (weighted[u] - row_times(gram, u, latent))
             grip_of(u, starts[u], starts[u + 1], rows, loads, squares, precision, grip)
         for c in range(n_columns):
             column_weights[c] = _weight(counts[c], spread, new_weight, n_pool)
@@ -174,7 +178,8 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
             mean = latent_means[chosen, 0]
             step[0] = draw_one(rng, mean, latent_factors[chosen, 0, 0], latent[u, 0], pull[0], grip[0, 0]) - latent[u, 0]
             latent[u, 0] += step[0]
-            shift(starts[u], starts[u + 1], rows, loads, residual, step)
+            if apart:
+                shift(starts[u], starts[u + 1], rows, loads, residual, step)
         elif n_latent > 1:
             evidence(latent_means[chosen], latent_factors[chosen], latent[u], pull, grip, gap, matrix)
             draw_latent(rng, latent_means[chosen], latent[u], gap, matrix, step)

@@ -4,6 +4,9 @@ Observation i is normal with mean Σ_u d_iu · f_u and its own precision w_i. te
 precision): starts (U + 1,) into rows (n,), the observations of user u being rows[starts[u]:starts[u + 1]] with loads (n, q);
 residual (N,) of all observations; precision (N,), or (1,) when it is the same for all; squares (U, q, q) the sums of d dᵀ of
 each user, used in the second case. Moving f_u by δ changes the log likelihood by δᵀ pull − δᵀ grip δ / 2.
+
+Few users who share most observations (q = 1, one precision) have a shorter way: terms ends with gram (U, U) = dᵀ d and
+weighted (U,) = dᵀ (observations − what is known of them); then residuals are not looked at and do not move.
 """
 
 import math
@@ -13,6 +16,21 @@ import numpy as np
 from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.linalg import factorise, solve_lower, solve_lower_transposed
 from dualview.kernels.streams import standard_normal
+
+
+@inlined
+def row_times(matrix, u, latent):
+    """Row u of the matrix times the latent numbers (U, 1), in four sums at a time."""
+    n = matrix.shape[1]
+    a = b = c = d = 0.0
+    for v in range(0, n - 3, 4):
+        a += matrix[u, v] * latent[v, 0]
+        b += matrix[u, v + 1] * latent[v + 1, 0]
+        c += matrix[u, v + 2] * latent[v + 2, 0]
+        d += matrix[u, v + 3] * latent[v + 3, 0]
+    for v in range(n - n % 4, n):
+        a += matrix[u, v] * latent[v, 0]
+    return (a + b) + (c + d)
 
 
 @inlined
@@ -117,7 +135,20 @@ def draw_latent(rng, mean, latent, gap, matrix, step):
         latent[i] += step[i]
 
 
-@inlined
+@compiled
+def along_gram(z, means, latent, precision, gram, weighted):
+    """``along`` for terms that have a gram matrix; there is no effect to keep."""
+    away = np.empty((z.shape[0], 1))
+    for u in range(z.shape[0]):
+        away[u, 0] = latent[u, 0] - means[z[u], 0]
+    slope = curvature = 0.0
+    for u in range(z.shape[0]):
+        slope += away[u, 0] * (weighted[u] - row_times(gram, u, latent))
+        curvature += away[u, 0] * row_times(gram, u, away)
+    return precision[0] * slope, precision[0] * curvature
+
+
+@compiled
 def along(z, means, latent, starts, rows, loads, residual, precision):
     """Slope and curvature of the log likelihood when all f_u − μ_{z_u} grow by a common factor, and its effect (N,)."""
     effect = np.zeros(residual.shape[0])

@@ -1,11 +1,12 @@
 """Random numbers inside compiled code, from a short stream that is an array of four words, or from a NumPy Generator.
 
 Handing a Generator to compiled code costs as much as redrawing a whole view of fifty users, so the sampler's calls get a stream
-that the chain's Generator has just seeded: ``rng.bit_generator.random_raw(4)``. The words are the state of
+that the chain's Generator has just seeded: ``stream_of(rng)``. The words are the state of
 xoshiro256++ (Blackman and Vigna 2021) and move on in place.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -14,6 +15,11 @@ from numba.extending import overload
 from dualview.kernels.compiling import compiled, inlined
 
 _ULP = 2.0**-53
+
+
+def stream_of(rng: Any) -> Any:
+    """A stream seeded by a Generator, which moves on."""
+    return rng.bit_generator.random_raw(4)
 
 
 @inlined

@@ -13,10 +13,10 @@ from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.concentration import draw_alpha, draw_table_counts
 from dualview.kernels.gaussian import cluster_sums, draw_into, redraw_view
 from dualview.kernels.linalg import scaled, trace
-from dualview.kernels.messages import along
+from dualview.kernels.messages import along, along_gram
 from dualview.kernels.scales import draw_latent_scale
 
-ROOM = 8  # free columns beside clusters and pool
+ROOM = 3  # free columns beside clusters and pool; more are made when they run out
 
 
 @compiled
@@ -51,14 +51,18 @@ def reassign(rng, z, counts, pool, table, weights, x, latent, terms, columns, ba
 @inlined
 def rescale_latent(rng, z, means, base_covariance, latent, terms):
     """In place on latent and residuals: the joint move of W_0, the S_k and the latent vectors; returns the new W_0."""
-    starts, rows, loads, _, residual, precision = terms
-    slope, curvature, effect = along(z, means, latent, starts, rows, loads, residual, precision)
+    starts, rows, loads, _, residual, precision, gram, weighted = terms
+    if gram.shape[0] > 0:
+        slope, curvature = along_gram(z, means, latent, precision, gram, weighted)
+        effect = np.empty(0)
+    else:
+        slope, curvature, effect = along(z, means, latent, starts, rows, loads, residual, precision)
     scale = draw_latent_scale(rng, slope, curvature, trace(base_covariance), latent.shape[1])
     root = math.sqrt(scale)
     for u in range(z.shape[0]):
         for i in range(latent.shape[1]):
             latent[u, i] = means[z[u], i] + root * (latent[u, i] - means[z[u], i])
-    for t in range(residual.shape[0]):
+    for t in range(effect.shape[0]):
         residual[t] -= (root - 1.0) * effect[t]
     return scaled(base_covariance, scale)
 

@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from dualview.behaviors.base import Evidence, Forecast
 from dualview.errors import DataWarning
 from dualview.kernels import densities, gaussian
+from dualview.kernels.streams import stream_of
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.predictive import NormalMixture, Parts
 
@@ -64,7 +65,8 @@ class Candidates:
         }
 
     def _fresh(self, rng: np.random.Generator, view: str) -> tuple[Array, Array]:
-        drawn = [gaussian.draw_from_base(rng, self.n_fresh, *base) for base in self._post.working_base(view)]
+        stream = stream_of(rng)
+        drawn = [gaussian.draw_from_base(stream, self.n_fresh, *base) for base in self._post.working_base(view)]
         return np.concatenate([means for means, _ in drawn]), np.concatenate([factors for _, factors in drawn])
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.kernels import densities, gaussian
+from dualview.kernels.streams import stream_of
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -22,8 +23,7 @@ class Components(NamedTuple):
     factors: Array
 
 
-@dataclass(frozen=True, slots=True)
-class GaussianState:
+class GaussianState(NamedTuple):
     """Everything a Gaussian view learns: components, then μ_0, R_0, W_0, β."""
 
     components: Components
@@ -34,7 +34,7 @@ class GaussianState:
 
     @property
     def base(self) -> tuple[Array, Array, Array, float]:
-        return self.base_mean, self.base_precision, self.base_covariance, self.base_dof
+        return self[1:]
 
     @property
     def n_components(self) -> int:
@@ -59,7 +59,7 @@ class GaussianView:
 
     def draw_from_base(self, rng: np.random.Generator, state: GaussianState, n: int) -> Components:
         """n new components, (M2) and (M3)."""
-        return Components(*gaussian.draw_from_base(rng, n, *state.base))
+        return Components(*gaussian.draw_from_base(stream_of(rng), n, *state.base))
 
     def log_joint(self, state: GaussianState, x: Array, z: Labels) -> float:
         """ln p(x, components, base | z) up to a constant."""
@@ -74,7 +74,7 @@ class GaussianView:
             if (z == k).any():
                 means[k] = x[z == k].mean(axis=0)
         sums = gaussian.cluster_sums(np.ascontiguousarray(x), z, means)
-        components = Components(*gaussian.draw_components(rng, *sums, *base))
+        components = Components(*gaussian.draw_components(stream_of(rng), *sums, *base))
         return GaussianState(components, *base)
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> GaussianState:
@@ -84,7 +84,7 @@ class GaussianView:
         base_precision, base_covariance = (_draw_unit_wishart(rng, n_dims) for _ in range(2))
         base_dof = n_dims - 1 + n_dims / rng.chisquare(1.0)
         base = (base_mean, base_precision, base_covariance, base_dof)
-        return GaussianState(Components(*gaussian.draw_from_base(rng, n_components, *base)), *base)
+        return GaussianState(Components(*gaussian.draw_from_base(stream_of(rng), n_components, *base)), *base)
 
     def simulate(self, rng: np.random.Generator, state: GaussianState, z: Labels) -> Array:
         """Vectors given their components, (M1)."""
