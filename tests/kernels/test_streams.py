@@ -110,9 +110,6 @@ def test_gamma_numbers(shape):
     check_mean((numbers[::2] / shape - 1) * (numbers[1::2] / shape - 1), 0.0)
 
 
-HALF_WORDS = pytest.mark.xfail(strict=True, reason="raw words of MT19937 have 32 bits: the first numbers are all below 1/256")
-
-
 @pytest.mark.parametrize(
     "generator",
     [
@@ -120,7 +117,7 @@ HALF_WORDS = pytest.mark.xfail(strict=True, reason="raw words of MT19937 have 32
         np.random.PCG64DXSM,
         np.random.SFC64,
         np.random.Philox,
-        pytest.param(np.random.MT19937, marks=HALF_WORDS),
+        np.random.MT19937,
     ],
 )
 def test_streams_seeded_one_after_another_begin_anywhere(generator):

@@ -76,11 +76,11 @@ def choose(weights, exponents, uniform):
     """
     top = -math.inf
     for i in range(weights.shape[0]):
-        if weights[i] > 0.0 and not exponents[i] <= top:
+        if weights[i] != 0.0 and not exponents[i] <= top:
             top = exponents[i]
     total = 0.0
     for i in range(weights.shape[0]):
-        if weights[i] > 0.0:
+        if weights[i] != 0.0:
             weights[i] *= math.exp(exponents[i] - top)
             total += weights[i]
     threshold = uniform * total
@@ -153,7 +153,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
             grip_of(u, starts[u], starts[u + 1], rows, loads, squares, precision, grip)
         for c in range(n_columns):
             column_weights[c] = _weight(counts[c], spread, new_weight, n_pool)
-            if column_weights[c] > 0.0:
+            if column_weights[c] != 0.0:
                 exponents[c] = table[c, u]
                 if n_latent == 1:
                     exponent, ratio = evidence_of_one(

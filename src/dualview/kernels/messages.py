@@ -90,21 +90,25 @@ def evidence(mean, factor, latent, pull, grip, gap, matrix):
     δ = mean − latent.
     """
     n_dims = mean.shape[0]
+    towards, prior = np.empty(n_dims), np.empty(n_dims)  # C⁻¹ pull and C⁻¹ T Tᵀ δ, from which nothing large cancels
+    for i in range(n_dims):
+        towards[i] = pull[i]
+        gap[i] = prior[i] = 0.0
+        for j in range(n_dims):
+            gap[i] += grip[i, j] * (mean[j] - latent[j])
+            matrix[i, j] = grip[i, j]
+            for k in range(max(i, j), n_dims):
+                matrix[i, j] += factor[i, k] * factor[j, k]
+                prior[i] += factor[i, k] * factor[j, k] * (mean[j] - latent[j])
+    factorise(matrix)
+    solve_lower(matrix, towards)
+    solve_lower(matrix, prior)
+    solve_lower(matrix, gap)
     value = 0.0
     for i in range(n_dims):
-        gap[i] = pull[i]
-        for j in range(n_dims):
-            gap[i] -= grip[i, j] * (mean[j] - latent[j])
-        value += 0.5 * (mean[i] - latent[i]) * (pull[i] + gap[i])
-    for i in range(n_dims):
-        for j in range(i + 1):
-            matrix[i, j] = grip[i, j]
-            for k in range(i, n_dims):
-                matrix[i, j] += factor[i, k] * factor[j, k]
-    factorise(matrix)
-    solve_lower(matrix, gap)
-    for i in range(n_dims):
-        value += 0.5 * gap[i] * gap[i] + math.log(factor[i, i] / matrix[i, i])
+        value += 0.5 * (towards[i] * towards[i] + prior[i] * (2.0 * towards[i] - gap[i]))
+        value += math.log(factor[i, i] / matrix[i, i])
+        gap[i] = towards[i] - gap[i]
     return value
 
 
@@ -112,9 +116,9 @@ def evidence(mean, factor, latent, pull, grip, gap, matrix):
 def evidence_of_one(mean, factor, latent, pull, grip):
     """``evidence`` for q = 1, from plain numbers: its exponent, and the factor before the exponential."""
     away = mean - latent
-    rest = pull - grip * away
-    inverse = 1.0 / (factor * factor + grip)
-    return 0.5 * (away * (pull + rest) + rest * rest * inverse), factor * math.sqrt(inverse)
+    prior = factor * factor
+    inverse = 1.0 / (prior + grip)
+    return 0.5 * inverse * (pull * pull + prior * away * (2.0 * pull - grip * away)), factor * math.sqrt(inverse)
 
 
 @inlined

@@ -19,7 +19,7 @@ _ULP = 2.0**-53
 
 def stream_of(rng: Any) -> Any:
     """A stream seeded by a Generator, which moves on."""
-    return rng.bit_generator.random_raw(4)
+    return np.frombuffer(bytearray(rng.bytes(32)), dtype=np.uint64)
 
 
 @inlined
