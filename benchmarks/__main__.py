@@ -115,7 +115,7 @@ def growth(quick: bool) -> list[dict[str, float]]:
     """Sweeps of skewed forums with ten threads a user, and how time grows from size to size."""
     rows: list[dict[str, float]] = []
     for n_users in (50, 500, 5000) if quick else (50, 500, 5000, 50_000):
-        row = scale.sweeps(n_users, 10 * n_users, max(5, 20_000 // n_users))
+        row = scale.sweeps(n_users, 10 * n_users, max(20, 20_000 // n_users))
         if rows:
             before = rows[-1]
             row["exponent"] = np.log(row["sweep_cpu_s"] / before["sweep_cpu_s"]) / np.log(n_users / before["users"])

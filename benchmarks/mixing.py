@@ -118,7 +118,8 @@ def compare_peers(n_draws: int = 2000) -> list[dict[str, Any]]:
         sizes = {key: array_stats.ess(np.asarray(v, dtype=float)[None], method="bulk") for key, v in draws.items()}
         rates = {key: float(size) / seconds for key, size in sizes.items()}
         results.append({"peer": name, "least": min(rates.values()), "rates": rates, "seconds": seconds})
-        print(f"{name:14s} least {results[-1]['least']:8.2f} effective samples a second")
+        divergences = f", {answer[2]} divergences" if len(answer) > 2 else ""
+        print(f"{name:14s} least {results[-1]['least']:8.2f} effective samples a second{divergences}")
     return results
 
 

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dualview import __version__
 from dualview.errors import DualViewError
@@ -67,6 +67,8 @@ def fit(
     draws: int = 1000,
     thin: int = 1,
     chains: int = 4,
+    keep: Literal["draws", "summary"] = "draws",
+    whole: int = 100,
     seed: int = 0,
     jobs: int = -1,
     quiet: bool = False,
@@ -111,6 +113,10 @@ def fit(
         Iterations for each draw that is kept.
     chains
         Number of chains.
+    keep
+        Every draw whole, or, for very many users, a summary of them.
+    whole
+        Draws of each chain that a summary keeps whole.
     seed
         Same seed, same draws.
     jobs
@@ -134,6 +140,8 @@ def fit(
         n_draws=draws,
         thin=thin,
         n_chains=chains,
+        keep=keep,
+        n_whole=whole,
         seed=seed,
     )
     print(fit_run(request, out, n_jobs=jobs, quiet=quiet))
@@ -161,7 +169,8 @@ def resume(run: Path, *, draws: int | None = None, jobs: int = -1, quiet: bool =
 
     request = Request.load(run)
     if draws is not None:
-        request = replace(request, n_draws=draws)
+        every = max(1, request.n_draws // request.n_whole)  # a summary goes on keeping every such draw whole
+        request = replace(request, n_draws=draws, n_whole=max(1, draws // every))
     print(fit_run(request, run, n_jobs=jobs, quiet=quiet))
 
 

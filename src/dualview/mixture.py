@@ -46,7 +46,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     n_warmup, n_draws, thin, n_chains : int
         Each chain runs n_warmup iterations, then keeps n_draws states, every thin-th.
     n_auxiliary : int
-        Auxiliary components per user in the assignment sweep (Neal 2000, algorithm 8). Any number gives the same posterior.
+        Auxiliary components that stand ready for new clusters in the assignment sweep (Neal 2000, algorithm 8; Favaro and Teh
+        2013). Any number gives the same posterior; more make new clusters easier to open.
     init : "kmeans", "one" or array (U,)
         Where chains start: k-means with n_clusters (10 when inferred), everybody together, or given labels.
     feature_prior, behavior_prior : GaussianPrior, optional

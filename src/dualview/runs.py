@@ -35,6 +35,8 @@ class Request:
     n_draws: int = 1000
     thin: int = 1
     n_chains: int = 4
+    keep: str = "draws"
+    n_whole: int = 100
     seed: int = 0
 
     def save(self, folder: Path) -> None:
@@ -66,6 +68,8 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
         n_draws=request.n_draws,
         thin=request.thin,
         n_chains=request.n_chains,
+        keep=request.keep,
+        n_whole=request.n_whole,
         checkpoint=folder,
         n_jobs=n_jobs,
         random_state=request.seed,

@@ -1,6 +1,6 @@
 """The Gibbs sampler: a step redraws every block given the others.
 
-In a step: the scale of the latent vectors; each view's components and base parameters, (C1) to (C6); every user's cluster
+In a step: the scale of the latent vectors; each view's components and base parameters, (C1) to (C5) and β; every user's cluster
 together with its latent vector, (C7) and (C11); α, (C9) or (C10); the likelihood's own parameters, (C8). All but the last is
 one compiled call. Very many users are taken in blocks instead, with the parts that allow it on several threads; the number of
 threads changes nothing.
