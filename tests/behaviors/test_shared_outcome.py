@@ -204,7 +204,7 @@ class TestClosedForm:
         sds = np.sqrt(np.diagonal(expected_covariance))
         assert (np.abs(units.vectors(offset[:, None])[:, 0] - expected_mean) < 1e-5 * sds).all()
         np.testing.assert_allclose(
-            units.factor[0, 0] ** 2 * covariance, expected_covariance, rtol=1e-6, atol=1e-7 * np.abs(expected_covariance).max()
+            units.factor[0, 0] ** 2 * covariance, expected_covariance, rtol=1e-6, atol=2e-6 * np.abs(expected_covariance).max()
         )
 
     def test_intercept_and_covariates_are_coefficients_with_priors_of_their_own(self):

@@ -161,7 +161,7 @@ def test_users_of_the_fit_are_put_where_they_are(fitted: tuple[dv.DualViewMixtur
 @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
 def test_user_unlike_all_others_opens_a_cluster(fitted: tuple[dv.DualViewMixture, dv.datasets.Forum]) -> None:
     model, _ = fitted
-    assert model.predict([[30.0, 30.0]])[0] == -1
+    assert model.predict([[3.0, 3.0]])[0] == -1
 
 
 def test_user_unlike_all_others_is_worth_a_warning(fitted: tuple[dv.DualViewMixture, dv.datasets.Forum]) -> None:
