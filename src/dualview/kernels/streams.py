@@ -19,7 +19,11 @@ _ULP = 2.0**-53
 
 def stream_of(rng: Any) -> Any:
     """A stream seeded by a Generator, which moves on."""
-    return np.frombuffer(bytearray(rng.bytes(32)), dtype=np.uint64)
+    source = rng.bit_generator
+    if isinstance(source, np.random.MT19937):  # its raw words have 32 bits
+        words = source.random_raw(8)
+        return (words[:4] << np.uint64(32)) | words[4:]
+    return source.random_raw(4)
 
 
 @inlined
