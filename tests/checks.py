@@ -133,8 +133,9 @@ def joint_test(
         expected = np.array([draw[name] for draw in prior])
         chains = np.array([average[name] for average in averages])
         error = np.sqrt(expected.var(ddof=1) / n_prior + chains.var(ddof=1) / n_chains)
-        if error != 0.0:  # it is where something is known and never moves
-            scores[name] = float((chains.mean() - expected.mean()) / error)
+        difference = float(chains.mean() - expected.mean())
+        # Something known that never moves has no error, and may not differ.
+        scores[name] = difference / error if error > 0.0 else (0.0 if difference == 0.0 else np.inf)
     return scores
 
 

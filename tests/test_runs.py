@@ -207,6 +207,19 @@ def test_ids_decide_not_positions() -> None:
         dv.DualViewMixture(**options).fit(features, other)
 
 
+def test_a_summary_is_resumed_with_more_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every third draw is whole, before and after."""
+    users, threads = write_tables(tmp_path)
+    options = [*SHORT, "--keep", "summary", "--whole", "10"]
+    assert cli.main(["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *options]) == 0
+    assert cli.main(["resume", str(tmp_path / "run"), "--draws", "60", "--quiet"]) == 0
+    post = dv.load(tmp_path / "run" / "posterior.nc")
+    assert post["z"].shape == (2, 20, 12)
+    assert post.summary is not None
+    assert post.summary["alpha"].shape == (2, 60)
+    assert "clusters" in capsys.readouterr().out
+
+
 def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     """Killed as soon as something is on disk; resumed, it has the draws of a run that was not."""
     users, threads = write_tables(tmp_path)

@@ -163,14 +163,11 @@ def resume(run: Path, *, draws: int | None = None, jobs: int = -1, quiet: bool =
     quiet
         Errors and the summary only.
     """
-    from dataclasses import replace
-
     from dualview.runs import Request, fit_run
 
     request = Request.load(run)
     if draws is not None:
-        every = max(1, request.n_draws // request.n_whole)  # a summary goes on keeping every such draw whole
-        request = replace(request, n_draws=draws, n_whole=max(1, draws // every))
+        request = request.with_draws(draws)
     print(fit_run(request, run, n_jobs=jobs, quiet=quiet))
 
 

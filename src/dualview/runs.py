@@ -5,7 +5,7 @@ A folder holds request.json (what was asked, enough to ask again), the run's che
 
 import json
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dualview.errors import FileError, InputError
+from dualview.inference.chains import Schedule
 from dualview.mixture import DualViewMixture
 from dualview.posterior import Posterior, load
 from dualview.tables import Columns, Users, read_threads, read_users
@@ -38,6 +39,11 @@ class Request:
     keep: str = "draws"
     n_whole: int = 100
     seed: int = 0
+
+    def with_draws(self, n_draws: int) -> "Request":
+        """The same with more draws; a summary goes on keeping every so many-th of them whole."""
+        every = Schedule(self.n_warmup, self.n_draws, n_whole=self.n_whole).every
+        return replace(self, n_draws=n_draws, n_whole=max(1, n_draws // (every or 1)))
 
     def save(self, folder: Path) -> None:
         write_whole(folder / "request.json", json.dumps(asdict(self), indent=2).encode())

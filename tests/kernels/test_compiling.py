@@ -59,13 +59,15 @@ def test_an_edit_to_a_called_kernel_renews_its_callers(package):
 
 INLINED = """
 import numpy as np
-from dualview.kernels.draws import g
-print(g(np.array([1, 2, 3, 4], dtype=np.uint64), 2.5, 1.0), sum(g.stats.cache_hits.values()))
+from dualview.kernels.draws import wishart_factor
+factor = np.empty((1, 1))
+wishart_factor(np.array([1, 2, 3, 4], dtype=np.uint64), 2.5, np.eye(1), factor)
+print(factor[0, 0], sum(wishart_factor.stats.cache_hits.values()))
 """
 
 
 def test_an_edit_to_a_kernel_inlined_far_below_renews_its_callers(package):
-    """g draws by an overload, which calls a kernel of another file, which has the edited one inside."""
+    """A Wishart is drawn by an overload, which calls a kernel of another file, which has the edited one inside."""
     first, hits = run(package, INLINED)
     assert hits == 0
     assert run(package, INLINED) == [first, 1]

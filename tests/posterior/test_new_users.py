@@ -143,7 +143,7 @@ def test_new_users_meet_in_a_new_cluster_as_often_as_the_prior_says(alpha: float
 
 @pytest.fixture(scope="module")
 def fitted() -> tuple[dv.DualViewMixture, dv.datasets.Forum]:
-    forum = dv.datasets.agreement(30, 60, seed=0)
+    forum = dv.datasets.agreement(30, 60, seed=1)
     model = dv.DualViewMixture(n_warmup=200, n_draws=200, n_chains=2)
     return model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome)), forum
 
@@ -154,8 +154,9 @@ def test_users_of_the_fit_are_put_where_they_are(fitted: tuple[dv.DualViewMixtur
     assert probabilities.shape == (30, model.n_clusters_ + 1)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     assert (probabilities >= 0).all()
-    sure = model.posterior_.partition_estimate().membership > 0.9
-    assert (model.predict(forum.features)[sure] == model.labels_[sure]).mean() > 0.9
+    sure = (model.posterior_.partition_estimate().membership > 0.9) & (probabilities.max(axis=1) > 0.9)
+    assert sure.sum() >= 5
+    np.testing.assert_array_equal(model.predict(forum.features)[sure], model.labels_[sure])
 
 
 @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
@@ -171,7 +172,7 @@ def test_user_unlike_all_others_is_worth_a_warning(fitted: tuple[dv.DualViewMixt
 
 
 def test_fixed_number_of_clusters_has_no_column_for_a_new_one() -> None:
-    forum = dv.datasets.agreement(30, 60, seed=0)
+    forum = dv.datasets.agreement(30, 60, seed=1)
     model = dv.DualViewMixture(4, n_warmup=100, n_draws=100, n_chains=1).fit(forum.features)
     probabilities = model.predict_proba(forum.features)
     assert probabilities.shape == (30, model.n_clusters_)

@@ -41,6 +41,11 @@ def _dense(matrix: Any) -> Array:
     return np.ascontiguousarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=float)
 
 
+def normal_equations(design: Any, outcome: Array) -> tuple[Array, Array]:
+    """designᵀ design (N, N), dense, and designᵀ outcome (N,)."""
+    return _dense(design.T @ design), np.asarray(design.T @ outcome)
+
+
 class _Factorised(ABC):
     """A draw by a quick factorisation, and by rotations in states so extreme that the quick one loses its digits."""
 
@@ -67,11 +72,10 @@ class ByCoefficients(_Factorised):
 
     def __init__(self, design: Any, outcome: Array) -> None:
         self._design, self._outcome = design, np.asarray(outcome)
-        self._gram = _dense(design.T @ design)
-        self._weighted_outcome = np.asarray(design.T @ outcome)
+        self._equations = normal_equations(design, self._outcome)
 
     def _quick(self, rng: np.random.Generator, *parameters: Any) -> Array:  # noqa: ARG002
-        return np.asarray(regression.draw_by_coefficients(self._gram, self._weighted_outcome, *parameters))
+        return np.asarray(regression.draw_by_coefficients(*self._equations, *parameters))
 
 
 class ByObservations(_Factorised):
@@ -101,11 +105,10 @@ class ByConjugateGradients:
         perturbed = noise_precision * self._outcome + np.sqrt(noise_precision) * outcome_noise
         right = self._rows.transposed_times(perturbed)
         right += prior_precision * prior_mean + np.sqrt(prior_precision) * noise
-        solution, self.n_iterations = solve(
+        return solve(
             lambda v: prior_precision * v + noise_precision * self._rows.gram_times(v),
             right,
             prior_mean,
             prior_precision + noise_precision * self._rows.squares,
             TOLERANCE,
         )
-        return solution

@@ -63,7 +63,7 @@ def _by_conjugate_gradients(design: Any, target: Array, basis: Array, penalty: f
         return product - design.T @ (basis @ (basis.T @ (design @ f))) + penalty * f if basis.size else product + penalty * f
 
     right = rows.transposed_times(target)
-    return solve(times, right, np.zeros(len(right)), rows.squares + penalty, tolerance=1e-12)[0]
+    return solve(times, right, np.zeros(len(right)), rows.squares + penalty, tolerance=1e-12)
 
 
 def _by_bidiagonalisation(design: Any, target: Array, basis: Array, penalty: float) -> Array:

@@ -48,8 +48,8 @@ class SparseRows:
         return result
 
 
-def solve(times: Callable[[Array], Array], right: Array, start: Array, diagonal: Array, tolerance: float) -> tuple[Array, int]:
-    """The solution x of times(x) = right by conjugate gradients, and the iterations it took.
+def solve(times: Callable[[Array], Array], right: Array, start: Array, diagonal: Array, tolerance: float) -> Array:
+    """The solution x of times(x) = right by conjugate gradients.
 
     The diagonal of the system is the preconditioner: activity is skewed in every forum, and without it hundreds of iterations
     go into that. Ends when the residual is tolerance times the right-hand side.
@@ -60,9 +60,9 @@ def solve(times: Callable[[Array], Array], right: Array, start: Array, diagonal:
     direction = scaled.copy()
     product = float(residual @ scaled)
     goal = tolerance * float(np.linalg.norm(right))
-    for iteration in range(_MOST_ITERATIONS):
+    for _ in range(_MOST_ITERATIONS):
         if not float(np.linalg.norm(residual)) > goal:
-            return x, iteration
+            return x
         image = times(direction)
         length = product / float(direction @ image)
         x += length * direction
@@ -71,4 +71,7 @@ def solve(times: Callable[[Array], Array], right: Array, start: Array, diagonal:
         before, product = product, float(residual @ scaled)
         direction *= product / before
         direction += scaled
-    raise DegenerateError("The draw of the latent coefficients did not converge: its system is singular in rounding.")
+    raise DegenerateError(
+        "The equations for the users' coefficients did not converge: they are singular in rounding. Look for extreme weights "
+        "in the participation, and for users who take part in the same threads with the same weights."
+    )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dualview.behaviors.base import Params, Prior, Terms
-from dualview.behaviors.regression import CoefficientDraw, coefficient_draw
+from dualview.behaviors.regression import CoefficientDraw, coefficient_draw, normal_equations
 from dualview.distributions import G
 from dualview.units import Whitening
 
@@ -81,9 +81,7 @@ class ThreadRegression:
         n_users, n_loads = self.n_users, len(self._loads[1])
         if n_users > _MOST_WITH_GRAM or n_users * n_users > 2 * n_loads:
             return None
-        gram = self.design.T @ self.design
-        gram = gram.toarray() if sparse.issparse(gram) else gram
-        return np.ascontiguousarray(gram, dtype=float), np.asarray(self.design.T @ self.outcome)
+        return normal_equations(self.design, self.outcome)
 
     def terms(self, latent: Array, params: Params) -> Terms:
         """One row per thread; they share the noise."""
@@ -103,7 +101,7 @@ class ThreadRegression:
         together = self.n_coefficients > 0 or rng.random() < _JOINT_SHARE
         if together:
             latent, coefficients = self._draw_jointly(rng, params["noise_precision"], prior)
-        if together or self._gram is not None:
+        if together or terms.gram.size:
             residual = self.residual(latent, coefficients)
         return latent, {"noise_precision": self.noise_law(residual).draw(rng), "coefficients": coefficients}
 

@@ -104,12 +104,14 @@ class Moving:
     def sweep_at_once(self, rng: Stream, n_auxiliary: int) -> None:
         """Everything in one compiled call."""
         means, _, latent_means, _ = self.columns
+        n_pool = self._n_pool(n_auxiliary)
         self.alpha, self.n_clusters, self.n_opened, self.lost, self.columns, self.base, self.latent_base = sweep.sweep(
             rng,
             self.z,
             self.alpha,
             self.model.partition.n_components or 0,
-            n_auxiliary,
+            n_pool,
+            self._weights(n_pool),
             self.features,
             self.model.feature_rows,
             means,
@@ -138,7 +140,7 @@ class Moving:
     def redraw_assignments(self, rng: Stream, n_auxiliary: int) -> NDArray[np.int64]:
         """z and latent vectors; empty clusters are dropped when their number is inferred. Returns the users of each cluster."""
         inferred = self.model.partition.n_components is None
-        n_components, n_pool, n_room = len(self.columns[0]), *((n_auxiliary, sweep.ROOM) if inferred else (0, 0))
+        n_components, n_pool, n_room = len(self.columns[0]), self._n_pool(n_auxiliary), sweep.ROOM if inferred else 0
         self.columns = (
             *sweep.with_pool(rng, *self.columns[:2], n_pool, n_room, self.base),
             *sweep.with_pool(rng, *self.columns[2:], n_pool, n_room, self.latent_base),
@@ -151,6 +153,15 @@ class Moving:
         self.n_clusters = int(np.count_nonzero(counts))
         return counts
 
+    def _n_pool(self, n_auxiliary: int) -> int:
+        """Auxiliary components: none when no cluster can be opened."""
+        return n_auxiliary if self.model.partition.n_components is None else 0
+
+    def _weights(self, n_pool: int) -> tuple[float, float]:
+        """What a component weighs beyond its count, and what each of the pool weighs."""
+        partition = self.model.partition
+        return partition.spread(self.alpha), partition.new_weight(self.alpha) / max(n_pool, 1)
+
     def _blocks(self) -> list[slice]:
         return [slice(first, min(first + BLOCK, len(self.z))) for first in range(0, len(self.z), BLOCK)]
 
@@ -162,17 +173,11 @@ class Moving:
             gaussian.join_sums(*total, *part)
         return total
 
-    def _reassign(
-        self,
-        rng: Stream,
-        counts: NDArray[np.int64],
-        pool: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
+    def _reassign(self, rng: Stream, counts: NDArray[np.int64], pool: NDArray[np.int64]) -> NDArray[np.int64]:
         """z and latent vectors, block after block; returns the users of every column."""
-        partition = self.model.partition
         if len(self.terms.gram) > BLOCK:
             raise ValueError("terms with a gram matrix are for users who fit in one block")
-        weights = (partition.spread(self.alpha), partition.new_weight(self.alpha) / max(len(pool), 1))
+        weights = self._weights(len(pool))
         for users in self._blocks():
             x = np.ascontiguousarray(self.model.feature_rows[:, users])
             table = self._table(x, counts)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from dualview.model import Model, State
 
-_BATCH = 500  # states that wait to be packed
+_BATCH = 50_000  # users of all the states that wait to be packed together
 
 BASE = ("base_mean", "base_precision", "base_covariance", "base_dof")
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -96,43 +97,41 @@ class Store:
     every: int | None = None
     moments: Moments | None = None
     n_seen: int = 0
-    _states: list[tuple[State, float]] = field(default_factory=list)
+    _states: list[tuple[State, Row]] = field(default_factory=list)
     _records: list[Record] = field(default_factory=list)
-    _scalars: list[dict[str, Any]] = field(default_factory=list)
+    _scalars: list[Row] = field(default_factory=list)
 
     def append(self, state: State) -> None:
         """Keep a draw."""
         self.n_seen += 1
-        log_joint = self.model.log_joint(state)
+        row = _scalars(self.model, state)
         if self.every is not None:
-            self._scalars.append(_scalars(state, log_joint, self.model.partition.has_alpha))
+            self._scalars.append(row)
             if state.latent is not None:
                 self.moments = (self.moments or Moments.none(state.latent)).with_one(state.latent)
         if self.every is None or self.n_seen % self.every == 0:
-            self._states.append((state, log_joint))
-            if len(self._states) == _BATCH:
+            self._states.append((state, row))
+            if len(self._states) * len(state.z) >= _BATCH:
                 self._pack()
 
     def _pack(self) -> None:
         if self._states:
-            states, log_joints = zip(*self._states, strict=True)
-            self._records.append(record_of(list(states), list(log_joints), self.model.partition.has_alpha))
+            self._records.append(_packed(self._states))
             self._states.clear()
 
     def drain(self) -> Record:
         """Everything kept since the last time; moments since the first."""
         self._pack()
-        scalars = {name: np.array([row[name] for row in self._scalars]) for name in self._scalars[0]} if self._scalars else {}
-        record = Record.joined([*self._records, Record({}, {}, scalars, self.moments)])
+        record = Record.joined([*self._records, Record({}, {}, _stacked(self._scalars), self.moments)])
         self._records.clear()
         self._scalars.clear()
         return record
 
 
-def _scalars(state: State, log_joint: float, has_alpha: bool) -> dict[str, Any]:
-    """What a summary keeps of every draw: numbers that do not depend on how clusters are numbered."""
-    row: dict[str, Any] = {"n_clusters": int(np.count_nonzero(state.counts)), "log_joint": log_joint}
-    if has_alpha:
+def _scalars(model: Model, state: State) -> Row:
+    """The numbers of a draw that do not depend on how clusters are numbered, by name."""
+    row: Row = {"n_clusters": int(np.count_nonzero(state.counts)), "log_joint": model.log_joint(state)}
+    if model.partition.has_alpha:
         row["alpha"] = state.alpha
     row |= {f"params.{name}": value for name, value in state.params.items()}
     for name, view in state.views.items():
@@ -140,27 +139,22 @@ def _scalars(state: State, log_joint: float, has_alpha: bool) -> dict[str, Any]:
     return row
 
 
-def record_of(states: list[State], log_joints: list[float], has_alpha: bool) -> Record:
-    """The record of some states of one chain."""
-    counts = [state.counts for state in states]
-    fixed: dict[str, Any] = {
-        "z": np.array([state.z for state in states], dtype=np.int32),
-        "n_clusters": np.array([np.count_nonzero(row) for row in counts]),
-        "n_components": np.array([len(row) for row in counts]),
-        "log_joint": np.array(log_joints),
-    }
-    first = states[0]
-    if has_alpha:
-        fixed["alpha"] = np.array([state.alpha for state in states])
+def _stacked(rows: list[Row]) -> dict[str, NDArray[Any]]:
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]} if rows else {}
+
+
+def _packed(draws: list[tuple[State, Row]]) -> Record:
+    """The record of some draws of one chain."""
+    states = [state for state, _ in draws]
+    first, counts = states[0], [state.counts for state in states]
+    fixed = _stacked([row for _, row in draws])
+    fixed["z"] = np.array([state.z for state in states], dtype=np.int32)
+    fixed["n_components"] = np.array([len(row) for row in counts])
     if first.latent is not None:
         fixed["latent"] = np.array([state.latent for state in states])
-    for name in first.params:
-        fixed[f"params.{name}"] = np.array([state.params[name] for state in states])
     ragged: dict[str, Any] = {"count": np.concatenate(counts)}
     for name in first.views:
         views = [state.views[name] for state in states]
-        for i, part in enumerate(BASE):
-            fixed[f"{name}.{part}"] = np.array([view.base[i] for view in views])
         ragged[f"{name}.means"] = np.concatenate([view.components.means for view in views])
         ragged[f"{name}.factors"] = np.concatenate([view.components.factors for view in views])
     return Record(fixed, ragged)

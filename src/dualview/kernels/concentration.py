@@ -4,7 +4,7 @@ import math
 
 from dualview.kernels.compiling import compiled
 from dualview.kernels.slices import sampler
-from dualview.kernels.special import log1pmx, log_gamma, stirling_remainder
+from dualview.kernels.special import log1pmx, log_gamma, log_gamma_ratio, stirling_remainder
 from dualview.kernels.streams import random
 
 
@@ -52,9 +52,7 @@ def _log_rising(start, n):
     """lnΓ(start + n) − lnΓ(start), with its digits at large start."""
     if start < 1e4:
         return log_gamma(start + n) - log_gamma(start)
-    ratio = n / start
-    value = n * math.log(start) + start * log1pmx(ratio) + (n - 0.5) * math.log1p(ratio)
-    return value + stirling_remainder(start + n) - stirling_remainder(start)
+    return n * math.log(start) + log_gamma_ratio(start, n)
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Draws from normal, Wishart and G laws in canonical parameters.
+"""Draws from normal and Wishart laws in canonical parameters.
 
 A precision matrix is carried as its upper factor T with S = T Tᵀ: a Wishart draw makes T without another factorisation, and a
 quadratic form is |Tᵀ x|².
@@ -39,9 +39,3 @@ def wishart_factor(rng, dof, inverse_scale_factor, factor):
             for k in range(i + 1, j + 1):
                 rest -= inverse_scale_factor[k, i] * factor[k, j]
             factor[i, j] = rest / inverse_scale_factor[i, i]
-
-
-@compiled
-def g(rng, dof, inverse_scale):
-    """One draw from G(dof, 1/inverse_scale)."""
-    return 2.0 * standard_gamma(rng, 0.5 * dof) / inverse_scale

@@ -17,6 +17,8 @@ def _factorised(matrix):
     return matrix
 
 
+# As in ``linalg``, for long vectors. Numba keeps compiled code under a function's place in the source, so that one function
+# compiled in two ways would be mixed up on disk.
 @reordered
 def _solve(factor, vector):
     """In place: the solution x of C x = vector."""

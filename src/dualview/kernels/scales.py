@@ -16,7 +16,7 @@ import numpy as np
 from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.linalg import cholesky, scaled, squared_singular_values
 from dualview.kernels.slices import sampler
-from dualview.kernels.special import log1pmx, log_gamma, stirling_remainder
+from dualview.kernels.special import log_gamma, log_gamma_ratio
 
 _LARGE_DOF = 1e4
 _LOG_2 = math.log(2.0)
@@ -38,14 +38,6 @@ def scatter_roots(scatters, base_covariance):
                 whitened[i, j] = rest / base_factor[i, i]
         squared_singular_values(whitened, roots[k])
     return roots
-
-
-@compiled
-def _log_gamma_ratio(argument, half_count):
-    """lnΓ(a + h) − lnΓ(a) − h ln a, with its digits at large a."""
-    ratio = half_count / argument
-    value = argument * log1pmx(ratio) + (half_count - 0.5) * math.log1p(ratio)
-    return value + stirling_remainder(argument + half_count) - stirling_remainder(argument)
 
 
 @compiled
@@ -88,7 +80,7 @@ def _log_marginal_of_large(dof, spare, counts, roots):
         if counts[k] > 0.0:
             n_users += counts[k]
             for d in range(n_dims):
-                total += _log_gamma_ratio(0.5 * (spare + (n_dims - 1 - d)), 0.5 * counts[k])
+                total += log_gamma_ratio(0.5 * (spare + (n_dims - 1 - d)), 0.5 * counts[k])
                 total -= 0.5 * (dof + counts[k]) * math.log1p(roots[k, d] / dof)
     for d in range(1, n_dims):
         total += 0.5 * n_users * math.log1p(-d / dof)

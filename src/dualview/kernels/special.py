@@ -41,3 +41,10 @@ def log_gamma(x):
         x += 1.0
     value = (x - 0.5) * math.log(x) - x + _HALF_LOG_2PI + stirling_remainder(x)
     return value if product == 1.0 else value - math.log(product)
+
+
+@compiled
+def log_gamma_ratio(x, h):
+    """lnΓ(x + h) − lnΓ(x) − h ln x for x > 0, with its digits at large x."""
+    ratio = h / x
+    return x * log1pmx(ratio) + (h - 0.5) * math.log1p(ratio) + stirling_remainder(x + h) - stirling_remainder(x)

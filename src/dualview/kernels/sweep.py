@@ -84,11 +84,12 @@ def with_pool(rng, means, factors, n_pool, n_room, base):
 
 
 @compiled
-def sweep(rng, z, alpha, n_fixed, n_auxiliary, features, x, means, base, latent, latent_means, latent_base, terms):
+def sweep(rng, z, alpha, n_fixed, n_pool, weights, features, x, means, base, latent, latent_means, latent_base, terms):
     """Scale of the latent vectors, views, assignments with latent vectors, α; n_fixed: components, 0 when inferred.
 
-    features (U, D) and x (D, U) are the same numbers. z, latent and the residuals change in place. Returns α, the number of
-    clusters and of those opened, the user without a column of positive weight (or −1), columns, and the base of each view.
+    n_pool and weights as in ``assign``: there is a pool when the number of components is inferred. features (U, D) and x (D, U)
+    are the same numbers. z, latent and the residuals change in place. Returns α, the number of clusters and of those opened, the
+    user without a column of positive weight (or −1), columns, and the base of each view.
     """
     if latent.shape[1] > 0:
         covariance = rescale_latent(rng, z, latent_means, latent_base[2], latent, terms)
@@ -97,7 +98,7 @@ def sweep(rng, z, alpha, n_fixed, n_auxiliary, features, x, means, base, latent,
     base = (mean, precision, covariance, dof)
     latent_means, latent_factors, mean, precision, covariance, dof = redraw_from(rng, z, latent, latent_means, latent_base)
     latent_base = (mean, precision, covariance, dof)
-    n_pool, room = (0, 0) if n_fixed else (n_auxiliary, ROOM)
+    room = 0 if n_fixed else ROOM
     n_components = means.shape[0]
     means, factors = with_pool(rng, means, factors, n_pool, room, base)
     latent_means, latent_factors = with_pool(rng, latent_means, latent_factors, n_pool, room, latent_base)
@@ -106,7 +107,6 @@ def sweep(rng, z, alpha, n_fixed, n_auxiliary, features, x, means, base, latent,
     counts = column_counts(z, n_components, n_pool, n_columns)
     table = np.empty((n_columns, z.shape[0]))
     fill(table, 0, n_columns, x, counts, means, factors)
-    weights = (alpha / n_fixed if n_fixed else 0.0, 0.0 if n_fixed else alpha / n_pool)
     pool = np.empty(n_pool, dtype=np.int64)
     for j in range(n_pool):
         pool[j] = n_components + j

@@ -40,26 +40,12 @@ class GaussianState(NamedTuple):
     def n_components(self) -> int:
         return len(self.components.means)
 
-    @property
-    def precisions(self) -> Array:
-        """S_k (K, D, D)."""
-        factors = self.components.factors
-        return np.asarray(factors @ np.swapaxes(factors, -1, -2))
-
 
 @dataclass(frozen=True)
 class GaussianView:
     """(M1) to (M7) for vectors of n_dims dimensions."""
 
     n_dims: int
-
-    def log_likelihood(self, components: Components, x: Array) -> Array:
-        """ln p(x_u | component k), (U, K)."""
-        return np.asarray(densities.log_likelihood(x, *components))
-
-    def draw_from_base(self, rng: np.random.Generator, state: GaussianState, n: int) -> Components:
-        """n new components, (M2) and (M3)."""
-        return Components(*gaussian.draw_from_base(stream_of(rng), n, *state.base))
 
     def log_joint(self, state: GaussianState, x: Array, z: Labels) -> float:
         """ln p(x, components, base | z) up to a constant."""
