@@ -88,7 +88,7 @@ def sweep(rng, z, alpha, n_fixed, n_pool, weights, features, x, means, base, lat
     """Scale of the latent vectors, views, assignments with latent vectors, α; n_fixed: components, 0 when inferred.
 
     n_pool and weights as in ``assign``: there is a pool when the number of components is inferred. features (U, D) and x (D, U)
-    are the same numbers. z, latent and the residuals change in place. Returns α, the number of clusters and of those opened, the
+    are the same numbers. z, latent and the residuals change in place. Returns α, the number of clusters and of those opened, a
     user without a column of positive weight (or −1), columns, and the base of each view.
     """
     if latent.shape[1] > 0:
