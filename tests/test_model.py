@@ -165,7 +165,7 @@ def shipped_summary(model, rng):
     state = model.draw_prior(rng)
     simulated = model.simulate(rng, state)
     views = [
-        (view.components.means, view.precisions, view.base_mean, view.base_precision, view.base_covariance, view.base_dof)
+        (view.components.means, view.components.factors @ view.components.factors.swapaxes(1, 2), *view.base)
         for view in state.views.values()
     ]
     params = (state.params["noise_precision"], state.params["coefficients"]) if state.params else ()
