@@ -5,6 +5,7 @@ Each says its log density; normal and Wishart take what conjugate updates produc
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +52,7 @@ class Wishart:
         )
 
 
-@dataclass(frozen=True)
-class G:
+class G(NamedTuple):
     """G(dof, 1/inverse_scale): the one-dimensional Wishart, expectation dof / inverse_scale."""
 
     dof: float
@@ -67,8 +67,7 @@ class G:
         return float(2.0 * rng.standard_gamma(0.5 * self.dof) / self.inverse_scale)
 
 
-@dataclass(frozen=True)
-class InverseG:
+class InverseG(NamedTuple):
     """The law of x with 1/x ~ G(dof, 1/inverse_scale)."""
 
     dof: float

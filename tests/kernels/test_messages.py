@@ -255,6 +255,18 @@ def test_a_gram_matrix_says_the_same_as_residuals(seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_one_dimension_has_the_same_pull_and_grip_as_plain_numbers(kind):
+    case = Case(1, kind)
+    for u in range(N_USERS):
+        pull, grip = case.pull_and_grip(u)
+        start, end = case.starts[u], case.starts[u + 1]
+        number = messages.pull_of_one(start, end, case.rows, case.loads, case.residual, case.precision)
+        assert number == pytest.approx(pull[0], rel=1e-13, abs=1e-14)
+        number = messages.grip_of_one(u, start, end, case.rows, case.loads, case.squares, case.precision)
+        assert number == pytest.approx(grip[0, 0], rel=1e-13, abs=1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_compiled_numbers_are_those_of_python(n_dims, kind):
     case = Case(n_dims, kind)

@@ -116,7 +116,7 @@ class ThreadRegression:
 
     def expected(self, latent: Array, coefficients: Array) -> Array:
         """Expected outcomes (T,)."""
-        expected = self.design @ latent.ravel()
+        expected = self.design.dot(latent.ravel())  # quicker than @ for few users
         return expected + self.coefficient_design @ coefficients if self.n_coefficients else expected  # type: ignore[no-any-return]
 
     def residual(self, latent: Array, coefficients: Array) -> Array:

@@ -25,7 +25,6 @@ Base = tuple[Array, Array, Array, float]
 Stream = NDArray[np.uint64]  # as in ``kernels.streams``
 
 BLOCK = 6000  # users of one table; not a power of two, so that a user's cells do not share a place in the cache
-_NO_BASE: Base = (np.empty(0), np.empty((0, 0)), np.empty((0, 0)), 1.0)
 
 
 class Info(NamedTuple):
@@ -79,33 +78,26 @@ class Moving:
     latent_base: Base
     n_clusters: int = 0
     n_opened: int = 0
-    lost: int = -1
+    lost: int = -1  # a user without a cluster
+    collapsed: int = -1  # a view, 0 or 1
 
     @classmethod
     def of(cls, model: Model, state: State) -> "Moving":
-        n_components = state.n_components
-        columns: list[Components] = []
-        bases: list[Base] = []
-        for name in ("features", "behavior"):
-            view = state.views.get(name)
-            if view is None:
-                columns.append(Components(np.empty((n_components, 0)), np.empty((n_components, 0, 0))))
-                bases.append(_NO_BASE)
-            else:
-                columns.append(view.components)
-                bases.append(view.base)
+        features, behavior = state.views.get("features"), state.views.get("behavior")
+        features = _no_view(state.n_components) if features is None else features
+        behavior = _no_view(state.n_components) if behavior is None else behavior
         if model.likelihood is None or state.latent is None:
             latent, terms = np.empty((model.n_users, 0)), Terms.none(model.n_users)
         else:
             latent, terms = state.latent.copy(), model.likelihood.terms(state.latent, state.params)
-        features = np.empty((model.n_users, 0)) if model.features is None else model.features
-        return cls(model, state.z.copy(), state.alpha, features, latent, terms, (*columns[0], *columns[1]), bases[0], bases[1])
+        observed = np.empty((model.n_users, 0)) if model.features is None else model.features
+        columns = features.components + behavior.components
+        return cls(model, state.z.copy(), state.alpha, observed, latent, terms, columns, features.base, behavior.base)
 
     def sweep_at_once(self, rng: Stream, n_auxiliary: int) -> None:
         """Everything in one compiled call."""
-        means, _, latent_means, _ = self.columns
         n_pool = self._n_pool(n_auxiliary)
-        self.alpha, self.n_clusters, self.n_opened, self.lost, self.columns, self.base, self.latent_base = sweep.sweep(
+        drawn = sweep.sweep(
             rng,
             self.z,
             self.alpha,
@@ -114,13 +106,14 @@ class Moving:
             self._weights(n_pool),
             self.features,
             self.model.feature_rows,
-            means,
+            self.columns[0],
             self.base,
             self.latent,
-            latent_means,
+            self.columns[2],
             self.latent_base,
             tuple(self.terms),
         )
+        self.alpha, self.n_clusters, self.n_opened, self.lost, self.collapsed, self.columns, self.base, self.latent_base = drawn
 
     def sweep_by_blocks(self, rng: Stream, n_auxiliary: int) -> None:
         """The same as :meth:`sweep_at_once`, step by step; sums over blocks of users are added up in their order."""
@@ -134,6 +127,7 @@ class Moving:
         latent_components, self.latent_base = drawn[:2], drawn[2:]
         self.columns = (*components, *latent_components)
         counts = self.redraw_assignments(rng, n_auxiliary)
+        self.collapsed = sweep.collapsed_view(self.base[2], self.latent_base[2])
         if self.lost < 0:
             self.alpha = self.model.partition.redraw_alpha(rng, counts, self.alpha)
 
@@ -219,17 +213,24 @@ class Moving:
         """Raise where numbers have run out of range."""
         if self.lost >= 0:
             raise DegenerateError(_no_weight_message(self.lost))
-        if gaussian.collapsed(self.base[2]) or gaussian.collapsed(self.latent_base[2]):
-            raise DegenerateError(_collapse_message("features" if gaussian.collapsed(self.base[2]) else "behavior"))
+        if self.collapsed >= 0:
+            raise DegenerateError(_collapse_message(("features", "behavior")[self.collapsed]))
 
     def state(self, latent: Array | None, params: Params) -> State:
         """The next state."""
+        means, factors, latent_means, latent_factors = self.columns
         views = {}
         if self.model.features is not None:
-            views["features"] = GaussianState(Components(*self.columns[:2]), *self.base)
+            views["features"] = GaussianState(Components(means, factors), *self.base)
         if self.model.likelihood is not None:
-            views["behavior"] = GaussianState(Components(*self.columns[2:]), *self.latent_base)
+            views["behavior"] = GaussianState(Components(latent_means, latent_factors), *self.latent_base)
         return State(self.z, self.alpha, views, latent, params)
+
+
+def _no_view(n_components: int) -> GaussianState:
+    """A view of no dimensions."""
+    components = Components(np.empty((n_components, 0)), np.empty((n_components, 0, 0)))
+    return GaussianState(components, np.empty(0), np.empty((0, 0)), np.empty((0, 0)), 1.0)
 
 
 def _collapse_message(view: str) -> str:

@@ -19,7 +19,18 @@ import numpy as np
 from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.gaussian import draw_into
 from dualview.kernels.linalg import copy_into
-from dualview.kernels.messages import draw_latent, draw_one, evidence, evidence_of_one, grip_of, pull_of, row_times, shift
+from dualview.kernels.messages import (
+    draw_latent,
+    draw_one,
+    evidence,
+    evidence_of_one,
+    grip_of,
+    grip_of_one,
+    pull_of,
+    pull_of_one,
+    row_times,
+    shift,
+)
 from dualview.kernels.streams import random
 
 NO_WEIGHT = -1
@@ -145,11 +156,16 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
             return u, n_opened
         if leave(rng, z[u], counts, pool) >= 0:
             n_free += 1
-        if n_latent > 0:
+        pull_one = grip_one = latent_one = 0.0
+        if n_latent == 1:
+            latent_one = latent[u, 0]
             if apart:
-                pull_of(starts[u], starts[u + 1], rows, loads, residual, precision, pull)
+                pull_one = pull_of_one(starts[u], starts[u + 1], rows, loads, residual, precision)
             else:
-                pull[0] = precision[0] * (weighted[u] - row_times(gram, u, latent))
+                pull_one = precision[0] * (weighted[u] - row_times(gram, u, latent))
+            grip_one = grip_of_one(u, starts[u], starts[u + 1], rows, loads, squares, precision)
+        elif n_latent > 1:
+            pull_of(starts[u], starts[u + 1], rows, loads, residual, precision, pull)
             grip_of(u, starts[u], starts[u + 1], rows, loads, squares, precision, grip)
         for c in range(n_columns):
             column_weights[c] = _weight(counts[c], spread, new_weight, n_pool)
@@ -157,7 +173,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
                 exponents[c] = table[c, u]
                 if n_latent == 1:
                     exponent, ratio = evidence_of_one(
-                        latent_means[c, 0], latent_factors[c, 0, 0], latent[u, 0], pull[0], grip[0, 0]
+                        latent_means[c, 0], latent_factors[c, 0, 0], latent_one, pull_one, grip_one
                     )
                     exponents[c] += exponent
                     column_weights[c] *= ratio
@@ -175,10 +191,10 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
         counts[chosen] += 1
         z[u] = chosen
         if n_latent == 1:
-            mean = latent_means[chosen, 0]
-            step[0] = draw_one(rng, mean, latent_factors[chosen, 0, 0], latent[u, 0], pull[0], grip[0, 0]) - latent[u, 0]
-            latent[u, 0] += step[0]
+            mean, factor = latent_means[chosen, 0], latent_factors[chosen, 0, 0]
+            latent[u, 0] = draw_one(rng, mean, factor, latent_one, pull_one, grip_one)
             if apart:
+                step[0] = latent[u, 0] - latent_one
                 shift(starts[u], starts[u + 1], rows, loads, residual, step)
         elif n_latent > 1:
             evidence(latent_means[chosen], latent_factors[chosen], latent[u], pull, grip, gap, matrix)

@@ -13,56 +13,66 @@ import math
 
 import numpy as np
 
-from dualview.kernels.compiling import compiled, inlined
+from dualview.kernels.compiling import compiled, inlined, reordered
 from dualview.kernels.linalg import factorise, solve_lower, solve_lower_transposed
 from dualview.kernels.streams import standard_normal
 
 
-@inlined
+@reordered
 def row_times(matrix, u, latent):
-    """Row u of the matrix times the latent numbers (U, 1), in four sums at a time."""
-    n = matrix.shape[1]
-    a = b = c = d = 0.0
-    for v in range(0, n - 3, 4):
-        a += matrix[u, v] * latent[v, 0]
-        b += matrix[u, v + 1] * latent[v + 1, 0]
-        c += matrix[u, v + 2] * latent[v + 2, 0]
-        d += matrix[u, v + 3] * latent[v + 3, 0]
-    for v in range(n - n % 4, n):
-        a += matrix[u, v] * latent[v, 0]
-    return (a + b) + (c + d)
+    """Row u of the matrix times the latent numbers (U, 1)."""
+    total = 0.0
+    for v in range(matrix.shape[1]):
+        total += matrix[u, v] * latent[v, 0]
+    return total
+
+
+@inlined
+def pull_of_one(start, end, rows, loads, residual, precision):
+    """``pull_of`` for q = 1: a plain number."""
+    total = 0.0
+    if precision.shape[0] == 1:
+        for k in range(start, end):
+            total += loads[k, 0] * residual[rows[k]]
+        total *= precision[0]
+    else:
+        for k in range(start, end):
+            total += precision[rows[k]] * loads[k, 0] * residual[rows[k]]
+    return total
+
+
+@inlined
+def grip_of_one(u, start, end, rows, loads, squares, precision):
+    """``grip_of`` for q = 1: a plain number."""
+    total = 0.0
+    if precision.shape[0] == 1:
+        total = precision[0] * squares[u, 0, 0]
+    else:
+        for k in range(start, end):
+            total += precision[rows[k]] * loads[k, 0] * loads[k, 0]
+    return total
 
 
 @inlined
 def pull_of(start, end, rows, loads, residual, precision, pull):
     """In place: pull (q,) of one user."""
     n_dims = pull.shape[0]
-    if n_dims == 1 and precision.shape[0] == 1:
-        total = 0.0
-        for k in range(start, end):
-            total += loads[k, 0] * residual[rows[k]]
-        pull[0] = precision[0] * total
-    else:
+    for i in range(n_dims):
+        pull[i] = 0.0
+    for k in range(start, end):
+        weighted = residual[rows[k]] * (precision[0] if precision.shape[0] == 1 else precision[rows[k]])
         for i in range(n_dims):
-            pull[i] = 0.0
-        for k in range(start, end):
-            weighted = residual[rows[k]] * (precision[0] if precision.shape[0] == 1 else precision[rows[k]])
-            for i in range(n_dims):
-                pull[i] += loads[k, i] * weighted
+            pull[i] += loads[k, i] * weighted
 
 
 @inlined
 def grip_of(u, start, end, rows, loads, squares, precision, grip):
     """In place: grip (q, q) of user u."""
     n_dims = grip.shape[0]
-    if precision.shape[0] == 1:
-        for i in range(n_dims):
-            for j in range(n_dims):
-                grip[i, j] = precision[0] * squares[u, i, j]
-    else:
-        for i in range(n_dims):
-            for j in range(n_dims):
-                grip[i, j] = 0.0
+    for i in range(n_dims):
+        for j in range(n_dims):
+            grip[i, j] = precision[0] * squares[u, i, j] if precision.shape[0] == 1 else 0.0
+    if precision.shape[0] > 1:
         for k in range(start, end):
             for i in range(n_dims):
                 for j in range(n_dims):

@@ -50,6 +50,18 @@ def _log_multigamma(argument, n_dims):
     return total + log_gamma(argument - 0.5 * (n_dims - 1)) if n_dims % 2 else total
 
 
+@inlined
+def _log_determinant(roots, k, inverse):
+    """ln Π_d (1 + λ_kd/b) with inverse = 1/b, by few logarithms."""
+    total, product = 0.0, 1.0
+    for d in range(roots.shape[1]):
+        product *= 1.0 + roots[k, d] * inverse
+        if product > 1e100:
+            total += math.log(product)
+            product = 1.0
+    return total + math.log(product)
+
+
 @compiled
 def _log_marginal(dof, counts, roots):
     """ln p(vectors | z, μ, W_0, β) up to a constant in β, for β that are not large."""
@@ -61,13 +73,7 @@ def _log_marginal(dof, counts, roots):
         if counts[k] > 0.0:
             n_users += counts[k]
             total += _log_multigamma(0.5 * (dof + counts[k]), n_dims) - own
-            product = 1.0
-            for d in range(n_dims):
-                product *= 1.0 + roots[k, d] * inverse
-                if product > 1e100:
-                    total -= 0.5 * (dof + counts[k]) * math.log(product)
-                    product = 1.0
-            total -= 0.5 * (dof + counts[k]) * math.log(product)
+            total -= 0.5 * (dof + counts[k]) * _log_determinant(roots, k, inverse)
     return total - 0.5 * n_dims * n_users * math.log(0.5 * dof)
 
 
@@ -96,8 +102,11 @@ def _log_determinants(dof, scale, counts, roots):
     for k in range(n_components):
         if counts[k] > 0.0:
             n_users += counts[k]
-            for d in range(n_dims):
-                total -= 0.5 * (dof + counts[k]) * math.log1p(roots[k, d] * inverse)
+            if dof < _LARGE_DOF:
+                total -= 0.5 * (dof + counts[k]) * _log_determinant(roots, k, inverse)
+            else:
+                for d in range(n_dims):
+                    total -= 0.5 * (dof + counts[k]) * math.log1p(roots[k, d] * inverse)
     return total - 0.5 * n_dims * n_users * math.log(scale)
 
 

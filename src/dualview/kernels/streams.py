@@ -76,7 +76,9 @@ def stream_standard_gamma(state, shape):
         if root > 0.0:
             cube = root * root * root
             uniform = 1.0 - stream_random(state)
-            if math.log(uniform) < 0.5 * normal * normal + third * (1.0 - cube + math.log(cube)):
+            square = normal * normal
+            quick = uniform < 1.0 - 0.0331 * square * square  # inside what the logarithms would accept, nearly always
+            if quick or math.log(uniform) < 0.5 * square + third * (1.0 - cube + math.log(cube)):
                 return boost * third * cube
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dualview.kernels.assign import assign, column_counts, compact, fill, with_room
 from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.concentration import draw_alpha, draw_table_counts
-from dualview.kernels.gaussian import cluster_sums, draw_into, redraw_view
+from dualview.kernels.gaussian import cluster_sums, collapsed, draw_into, redraw_view
 from dualview.kernels.linalg import scaled, trace
 from dualview.kernels.messages import along, along_gram
 from dualview.kernels.scales import draw_latent_scale
@@ -84,12 +84,20 @@ def with_pool(rng, means, factors, n_pool, n_room, base):
 
 
 @compiled
+def collapsed_view(covariance, latent_covariance):
+    """The first view whose clusters have shrunk onto single points: 0, 1, or −1 for none."""
+    if collapsed(covariance):
+        return 0
+    return 1 if collapsed(latent_covariance) else -1
+
+
+@compiled
 def sweep(rng, z, alpha, n_fixed, n_pool, weights, features, x, means, base, latent, latent_means, latent_base, terms):
     """Scale of the latent vectors, views, assignments with latent vectors, α; n_fixed: components, 0 when inferred.
 
     n_pool and weights as in ``assign``: there is a pool when the number of components is inferred. features (U, D) and x (D, U)
     are the same numbers. z, latent and the residuals change in place. Returns α, the number of clusters and of those opened, a
-    user without a column of positive weight (or −1), columns, and the base of each view.
+    user without a column of positive weight (or −1), a view that has collapsed (or −1), columns, and the base of each view.
     """
     if latent.shape[1] > 0:
         covariance = rescale_latent(rng, z, latent_means, latent_base[2], latent, terms)
@@ -121,4 +129,4 @@ def sweep(rng, z, alpha, n_fixed, n_pool, weights, features, x, means, base, lat
     n_clusters = 0
     for c in range(counts.shape[0]):
         n_clusters += counts[c] > 0
-    return alpha, n_clusters, n_opened, lost, columns, base, latent_base
+    return alpha, n_clusters, n_opened, lost, collapsed_view(base[2], latent_base[2]), columns, base, latent_base
