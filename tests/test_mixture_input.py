@@ -249,7 +249,7 @@ class TestPrediction:
             without.predict(X)
         with pytest.raises(InputError, match=r"give behavior_new"):
             without.predict_latent()
-        with pytest.raises(InputError, match=r"for each of the 12 users of the fit and none for a new one"):
+        with pytest.raises(InputError, match=r"of the 12 users of the fit and of no new one"):
             without.predict_latent(None, shared())
 
     def test_without_behaviour(self):

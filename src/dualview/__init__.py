@@ -7,26 +7,32 @@ from dualview._version import __version__
 
 if TYPE_CHECKING:
     from dualview import datasets, errors, plots
-    from dualview.behaviors import SharedOutcome
+    from dualview.behaviors import BinaryOutcomes, PairwiseChoices, SharedOutcome, UserRegression
     from dualview.mixture import DualViewMixture
     from dualview.posterior import Posterior, load
     from dualview.units import GaussianPrior
 
 # Names are looked up when first used, so that ``import dualview`` and the command line start at once.
 _HOMES = {
+    "BinaryOutcomes": "dualview.behaviors",
     "DualViewMixture": "dualview.mixture",
     "GaussianPrior": "dualview.units",
+    "PairwiseChoices": "dualview.behaviors",
     "Posterior": "dualview.posterior",
     "SharedOutcome": "dualview.behaviors",
+    "UserRegression": "dualview.behaviors",
     "load": "dualview.posterior",
 }
 _MODULES = ("datasets", "errors", "plots")
 
 __all__ = [
+    "BinaryOutcomes",
     "DualViewMixture",
     "GaussianPrior",
+    "PairwiseChoices",
     "Posterior",
     "SharedOutcome",
+    "UserRegression",
     "__version__",
     "datasets",
     "errors",

@@ -136,16 +136,16 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         X : array or DataFrame (U, D), optional
             Features of the users.
         y : behaviour, optional
-            What the users did, for example ``SharedOutcome(participation, outcome)``.
+            What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes`` or ``PairwiseChoices``.
         """
         self._check_parameters()
         behavior = _behavior(y)
         features = self._features(X)
-        n_users = self._check_users(features, behavior)
         ids = row_ids(X)
         if behavior is not None:
             behavior = behavior if ids is None else behavior.aligned(ids)
             ids = ids or behavior.users
+        n_users = self._check_users(features, behavior)
         labels = check_init(self.init, n_users, self.n_clusters)
         units: dict[str, Whitening] = {}
         working = likelihood = None
@@ -240,6 +240,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
                 warnings.warn(f"{prior} is not used: there is no such view in this fit.", DataWarning, stacklevel=3)
         sizes = [len(part) for part in (features, behavior) if part is not None]
         if len(set(sizes)) > 1:
+            assert behavior is not None
             raise InputError(_user_mismatch(sizes[0], behavior))
         n_users = sizes[0]
         if n_users < 2:
@@ -341,14 +342,9 @@ def _behavior(y: Any) -> Behavior | None:
     return None
 
 
-def _user_mismatch(n_rows: int, behavior: Any) -> str:
+def _user_mismatch(n_rows: int, behavior: Behavior) -> str:
     message = f"X and behaviour must be of the same users: X has {n_rows} rows, the behaviour has {len(behavior)} users."
-    if getattr(behavior, "n_observations", None) == n_rows:
-        return (
-            f"{message} It has {n_rows} threads: if participation is (n_users, n_threads), it is transposed and "
-            "participation.T is right; else give X a row per user, not per thread."
-        )
-    return f"{message} Give both the same users, in the same order."
+    return f"{message} {behavior.advice(n_rows)}"
 
 
 def _prior_text(prior: GaussianPrior | None) -> str | None:

@@ -11,8 +11,8 @@ from dualview.behaviors import Behavior
 from dualview.errors import InputError
 from dualview.features import checked_features
 from dualview.posterior import Posterior
-from dualview.posterior.new_users import Candidates, NewUsers, outcomes
-from dualview.posterior.predictive import NormalMixture
+from dualview.posterior.new_users import Candidates, NewUsers, outcomes, outcomes_given
+from dualview.posterior.predictive import ChoiceMixture, NormalMixture, VectorMixture, WeightedDraws
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -54,38 +54,43 @@ class Predictions:
             raise InputError("This model was fitted without features, so it cannot place users by them: fit(X, behavior) can.")
         return self._new_users(X, None).probabilities()
 
-    def predict_latent(self, X_new: Any = None, behavior_new: Any = None) -> NormalMixture:
+    def predict_latent(self, X_new: Any = None, behavior_new: Any = None) -> NormalMixture | VectorMixture | WeightedDraws:
         """Predictive distribution of the latent behaviour of users new to the fit.
 
         Parameters
         ----------
         X_new : array or DataFrame (J, D)
             Their features. None when the fit had no features.
-        behavior_new : SharedOutcome, optional
-            What they did so far. Columns of participation: the users of the fit, then the new ones; with X_new, or for fewer
-            new users than the fit has, the new ones alone will do. A thread may have one new user.
+        behavior_new : behaviour of the kind that was fitted, optional
+            What they did so far. Its users are those of the fit, then the new ones; with X_new, or for fewer new users than the
+            fit has, the new ones alone will do. An outcome may be shared with users of the fit but not by two new ones.
         """
         check_is_fitted(self, "posterior_")
         self._fitted_behavior()
         return self._new_users(X_new, behavior_new).latent()
 
-    def predict_outcome(self, new: Any, X_new: Any = None) -> NormalMixture:
+    def predict_outcome(self, new: Any, X_new: Any = None, behavior_new: Any = None) -> NormalMixture | ChoiceMixture:
         """Predictive distribution of new outcomes.
 
         Parameters
         ----------
-        new : SharedOutcome without outcome, or participation (T, U)
-            Who takes part in each new thread. With X_new, (T, U + J): columns of the users of the fit, then of the new users.
+        new : behaviour of the kind that was fitted, without outcome
+            What is to be predicted; for threads a participation matrix (T, U) will do. With X_new its users are those of the
+            fit, then the J new ones.
         X_new : array or DataFrame (J, D), optional
             Features of J users unknown to the fit, whose behaviour is then predicted from them.
+        behavior_new : behaviour of the kind that was fitted, optional
+            What those users did so far, as in :meth:`predict_latent`.
         """
         check_is_fitted(self, "posterior_")
         behavior = self._fitted_behavior()
-        if X_new is None:
-            forecast = behavior.forecast(new, *self._known, 0)
-            return NormalMixture.over_draws(forecast.n, forecast.known, forecast.sds)
-        users = self._new_users(X_new, None)
-        return outcomes(behavior.forecast(new, *self._known, len(users)), users)
+        known = self._known
+        n_draws = len(known[0])
+        if X_new is None and behavior_new is None:
+            return outcomes(behavior.forecast(new, *known, 0), n_draws)
+        users = self._new_users(X_new, behavior_new)
+        forecast = behavior.forecast(new, *known, len(users))
+        return outcomes(forecast, n_draws, users) if behavior_new is None else outcomes_given(forecast, n_draws, users)
 
     def _fitted_behavior(self) -> Behavior:
         if self.behavior_ is None:
@@ -113,9 +118,7 @@ class Predictions:
         else:
             n_users = len(behavior) if len(behavior) < post.n_users else len(behavior) - post.n_users
         if n_users == 0:
-            raise InputError(
-                f"behavior_new has a column for each of the {post.n_users} users of the fit and none for a new one: add theirs."
-            )
+            raise InputError(f"behavior_new is of the {post.n_users} users of the fit and of no new one: add theirs.")
         evidence = None if behavior is None else self._fitted_behavior().evidence(behavior, *self._known, n_users)
         return NewUsers(self._candidates, x, n_users, evidence)
 

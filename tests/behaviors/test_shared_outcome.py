@@ -437,7 +437,7 @@ class TestParts:
             for value in (-1.5, 0.0, 2.0):
                 mean = participation[rows, :5] @ latent.T + value * participation[rows, 5 + user][:, None]
                 expected = norm.logpdf(outcome[rows][:, None], mean, precisions**-0.5).sum(axis=0)
-                quadratic = constant[:, user] + linear[:, user] * value - 0.5 * precision[:, user] * value**2
+                quadratic = constant[:, user] + linear[:, user, 0] * value - 0.5 * precision[:, user, 0, 0] * value**2
                 np.testing.assert_allclose(quadratic, expected)
 
     def test_evidence_of_threads_with_two_new_users_is_refused(self):

@@ -42,7 +42,7 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n_auxiliary: int,
 
 def reassigned(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int) -> State:
     """The shipped assignment sweep alone."""
-    moving = gibbs.Moving.of(model, state)
+    moving = gibbs.Moving.of(rng, model, state)
     moving.redraw_assignments(rng.bit_generator.random_raw(4), n_auxiliary)
     return moving.state(None, {})
 

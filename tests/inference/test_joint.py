@@ -215,8 +215,8 @@ def noise_variance_for_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """σ_y² where (C7) has the precision s_y."""
     right = ThreadRegression.terms
 
-    def wrong(self: ThreadRegression, latent: np.ndarray, params: Any) -> Any:
-        return right(self, latent, params | {"noise_precision": 1.0 / params["noise_precision"]})
+    def wrong(self: ThreadRegression, rng: Any, latent: np.ndarray, params: Any) -> Any:
+        return right(self, rng, latent, params | {"noise_precision": 1.0 / params["noise_precision"]})
 
     monkeypatch.setattr(ThreadRegression, "terms", wrong)
 

@@ -43,7 +43,7 @@ def test_one_compiled_call_is_the_sweep_by_blocks(name: str, with_gram: bool, mo
     state = model.draw_prior(rng)
     model = model.simulate(rng, state)
     for seed in range(5):
-        one, other = gibbs.Moving.of(model, state), gibbs.Moving.of(model, state)
+        one, other = gibbs.Moving.of(rng, model, state), gibbs.Moving.of(rng, model, state)
         one.sweep_at_once(stream_of(np.random.default_rng(seed)), 3)
         other.sweep_by_blocks(stream_of(np.random.default_rng(seed)), 3)
         assert_same(one, other)
@@ -58,7 +58,7 @@ def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: p
         likelihood = dv.SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
         model = Model(ChineseRestaurant(), forum.features / forum.features.std(), likelihood, 20)
         state = gibbs.start(np.random.default_rng(0), model, np.arange(20) % 4)
-        moving = gibbs.Moving.of(model, state)
+        moving = gibbs.Moving.of(np.random.default_rng(1), model, state)
         assert (moving.terms.gram.size > 0) == (most > 0)
         moving.sweep_at_once(stream_of(np.random.default_rng(5)), 3)
         moved.append(moving)
@@ -91,7 +91,7 @@ def test_columns_grow_when_many_clusters_open_at_once(monkeypatch: pytest.Monkey
     features = rng.standard_normal((30, 2))
     model = Model(ChineseRestaurant(), features, None, 30)
     state = replace(gibbs.start(rng, model, np.zeros(30, dtype=np.int64)), alpha=1e6)
-    moving = gibbs.Moving.of(model, state)
+    moving = gibbs.Moving.of(rng, model, state)
     moving.sweep_by_blocks(stream_of(rng), 2)
     assert moving.lost == -1
     assert moving.n_clusters > 5
@@ -115,7 +115,7 @@ class Measurements:
     def residual(self, latent: np.ndarray, _: Any = None) -> np.ndarray:
         return np.asarray(self.outcome - (self.design * latent[self.user]).sum(axis=1))
 
-    def terms(self, latent: np.ndarray, _: Params) -> Terms:
+    def terms(self, _: np.random.Generator, latent: np.ndarray, __: Params) -> Terms:
         order = np.argsort(self.user, kind="stable")
         starts = np.searchsorted(self.user[order], np.arange(N_USERS + 1))
         squares = np.zeros((N_USERS, 2, 2))

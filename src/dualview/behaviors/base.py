@@ -17,24 +17,34 @@ Params = dict[str, Any]
 
 
 class Forecast(NamedTuple):
-    """New observations given S draws: location_i = known(cases) + loads · (latent coefficients of users new to the fit).
+    """New observations given S draws: location_i = known(cases) + loads · (latent vectors of users new to the fit).
 
-    n: their number. known(cases): (S, cases) for a slice of them. sds (S,). loads: sparse (n, J), what each of the J new users
-    counts for in each observation.
+    n: their number. known(cases): (S, cases) for a slice of them. sds (S,): of normal observations around their locations; None
+    for yes or no, where the location is the log odds. loads: sparse (n, J q), what the J new users' vectors, laid end to end,
+    count for in each observation.
     """
 
     n: int
     known: Callable[[slice], Array]
-    sds: Array
+    sds: Array | None
     loads: Any
 
 
 class Evidence(NamedTuple):
-    """ln p(observations of new user j | f_j, draw i) = constant + linear f − precision f²/2, each (S, J), in user's units."""
+    """ln p(observations of new user j | f_j, draw i) = constant + linear · f − fᵀ precision f / 2, in the user's units.
+
+    constant (S, J), linear (S, J, q), precision (S, J, q, q).
+    """
 
     constant: Array
     linear: Array
     precision: Array
+
+
+class SampledEvidence(NamedTuple):
+    """The same where it is no quadratic: log_likelihood(j, draws (R,), latent (R, q)), in the user's units, (R,)."""
+
+    log_likelihood: Callable[[int, NDArray[np.intp], Array], Array]
 
 
 class Terms(NamedTuple):
@@ -85,15 +95,15 @@ class Likelihood(Protocol):
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
         """Latent vectors (U, q) and parameters to start from."""
 
-    def terms(self, latent: Array, params: Params) -> Terms:
-        """The observations for a sweep, with fresh residuals that it may change."""
+    def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
+        """The observations for a sweep, with fresh residuals that it may change; an augmentation is drawn here."""
 
     def redraw(
         self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
         """The parameters, and latent vectors all at once where users depend on each other so much that one by one is slow.
 
-        The residuals of terms belong to latent.
+        terms: those of the sweep before, augmentation included; their residuals belong to latent.
         """
 
     def log_density(self, latent: Array, params: Params) -> float:
@@ -126,8 +136,11 @@ class Behavior(Protocol):
     def aligned(self, users: Sequence[str]) -> "Behavior":
         """The same observations with the users in this order; an error names who is missing on either side."""
 
+    def advice(self, n_rows: int) -> str:
+        """What to do when X has n_rows users and the behaviour another number."""
+
     def coords(self) -> dict[str, Any]:
-        """Names along the axes of the likelihood's own parameters."""
+        """Names along the axes of latent vectors (function) and of the likelihood's own parameters."""
 
     def described(self) -> dict[str, Any]:
         """What predictions need to know of the behaviour besides the draws, as plain values with a ``kind``."""
@@ -145,5 +158,5 @@ class Behavior(Protocol):
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The law of new observations given S draws of known users' latent vectors; n_new more users are unknown to the fit."""
 
-    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:
+    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence | SampledEvidence:
         """What observations of n_new users unknown to the fit say of each one's latent vector, given S draws."""

@@ -144,6 +144,15 @@ class SharedOutcome:
         result.users = list(users)
         return result
 
+    def advice(self, n_rows: int) -> str:
+        """What to do when X has another number of rows than there are users."""
+        if self.n_observations == n_rows:
+            return (
+                f"It has {n_rows} threads: if participation is (n_users, n_threads), it is transposed and participation.T is "
+                "right; else give X a row per user, not per thread."
+            )
+        return "Give both the same users, in the same order."
+
     def coords(self) -> dict[str, Any]:
         """Names of the coefficients outside the mixture."""
         return {"coefficient": self.coefficient_names}
@@ -329,7 +338,8 @@ class SharedOutcome:
         squares = np.asarray(loads.multiply(loads).sum(axis=0))
         taking_part = np.asarray((loads != 0).astype(float).toarray())
         log_density = 0.5 * np.log(precision / (2 * np.pi)) - 0.5 * precision * residual**2
-        return Evidence(log_density @ taking_part, precision * (residual @ loads), precision * squares)
+        linear, curvature = precision * (residual @ loads), precision * squares
+        return Evidence(log_density @ taking_part, linear[..., None], curvature[..., None, None])
 
     def _like(self, new: Any, n_new: int) -> "SharedOutcome":
         """New threads, checked to be of the users of the fit and n_new others, with the same covariates."""

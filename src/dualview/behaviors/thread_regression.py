@@ -83,7 +83,7 @@ class ThreadRegression:
             return None
         return normal_equations(self.design, self.outcome)
 
-    def terms(self, latent: Array, params: Params) -> Terms:
+    def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:  # noqa: ARG002
         """One row per thread; they share the noise."""
         precision = np.array([params["noise_precision"]])
         if self._gram is None:

@@ -46,7 +46,7 @@ def start(rng: np.random.Generator, model: Model, z: NDArray[np.int64]) -> State
 
 def step(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int) -> tuple[State, Info]:
     """One sweep over all blocks of the state."""
-    moving = Moving.of(model, state)
+    moving = Moving.of(rng, model, state)
     stream = stream_of(rng)
     if model.n_users <= BLOCK:
         moving.sweep_at_once(stream, n_auxiliary)
@@ -82,14 +82,14 @@ class Moving:
     collapsed: int = -1  # a view, 0 or 1
 
     @classmethod
-    def of(cls, model: Model, state: State) -> "Moving":
+    def of(cls, rng: np.random.Generator, model: Model, state: State) -> "Moving":
         features, behavior = state.views.get("features"), state.views.get("behavior")
         features = _no_view(state.n_components) if features is None else features
         behavior = _no_view(state.n_components) if behavior is None else behavior
         if model.likelihood is None or state.latent is None:
             latent, terms = np.empty((model.n_users, 0)), Terms.none(model.n_users)
         else:
-            latent, terms = state.latent.copy(), model.likelihood.terms(state.latent, state.params)
+            latent, terms = state.latent.copy(), model.likelihood.terms(rng, state.latent, state.params)
         observed = np.empty((model.n_users, 0)) if model.features is None else model.features
         columns = features.components + behavior.components
         return cls(model, state.z.copy(), state.alpha, observed, latent, terms, columns, features.base, behavior.base)

@@ -6,19 +6,23 @@ clusters and a new cluster, whose density is averaged over components drawn from
 
 import warnings
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors.base import Evidence, Forecast
-from dualview.errors import DataWarning
+from dualview.behaviors.base import Evidence, Forecast, SampledEvidence
+from dualview.errors import DataWarning, InputError
 from dualview.kernels import densities, gaussian
 from dualview.kernels.streams import stream_of
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.predictive import NormalMixture, Parts
+from dualview.posterior.predictive import ChoiceMixture, NormalMixture, Parts, VectorMixture, VectorParts, WeightedDraws
 
 Array = NDArray[np.float64]
+Outcomes = NormalMixture | ChoiceMixture
+
+_SEED = 20  # of latent vectors drawn for users whose observations have no closed form
 
 _BASE_DRAWS = 20_000  # components drawn from the base, over all draws of the posterior
 _LEAST_FRESH = 4  # and at least so many per draw
@@ -82,11 +86,11 @@ class Candidates:
 
     @cached_property
     def latent(self) -> tuple[Array, Array]:
-        """Mean and variance of the latent coefficient in each row, in the user's units."""
+        """Mean (R, q) and covariance (R, q, q) of the latent vector in each row, in the user's units."""
         means, factors = self._parameters["behavior"]
         units = self._post.units["behavior"]
-        scale = float(units.factor[0, 0])
-        return units.vectors(means)[:, 0], (scale / factors[:, 0, 0]) ** 2
+        roots = _solved(factors, np.broadcast_to(units.factor.T, factors.shape))  # T⁻¹ Fᵀ
+        return units.vectors(means), np.swapaxes(roots, -1, -2) @ roots
 
     @cached_property
     def overlap(self) -> Array:
@@ -106,10 +110,20 @@ class Candidates:
         return result
 
 
-class NewUsers:
-    """J new users with features x (J, D) in working units, and what is known of their outcomes."""
+class Given(NamedTuple):
+    """Each row's weight for some new users, (R, J), and the law of their latent vectors in it: (R, J, q), (R, J, q, q)."""
 
-    def __init__(self, candidates: Candidates, x: Array | None, n_users: int, evidence: Evidence | None = None) -> None:
+    log_weights: Array
+    means: Array
+    covariances: Array
+
+
+class NewUsers:
+    """J new users with features x (J, D) in working units, and what is known of their observations."""
+
+    def __init__(
+        self, candidates: Candidates, x: Array | None, n_users: int, evidence: Evidence | SampledEvidence | None = None
+    ) -> None:
         self._candidates = candidates
         self._x = x
         self._n = n_users
@@ -120,40 +134,55 @@ class NewUsers:
         return self._n
 
     @property
+    def n_rows(self) -> int:
+        return len(self._candidates.draw)
+
+    @property
+    def draw(self) -> NDArray[np.int64]:
+        """The draw of the posterior that each row belongs to."""
+        return self._candidates.draw
+
+    @property
     def _batch(self) -> int:
-        return max(1, _CELLS // len(self._candidates.draw))
+        return max(1, _CELLS // self.n_rows)
+
+    def _by_features(self, users: slice) -> Array:
+        """ln of (prior weight × density of the features), (J, R)."""
+        x = None if self._x is None else self._x[users]
+        n = len(range(*users.indices(self._n)))
+        return self._candidates.log_prior + self._candidates.log_features(x, n)
 
     def _log_weights(self, users: slice) -> Array:
         """ln of the joint weight of (draw, cluster), (J, R), summing to one over R for each user."""
-        rows = self._candidates
-        x = None if self._x is None else self._x[users]
-        n = len(range(*users.indices(self._n)))
-        log_weights = rows.log_prior + rows.log_features(x, n)
         if self._evidence is not None:
-            log_weights = log_weights + self._log_marginal(users)
-        return np.asarray(log_weights - logsumexp(log_weights, axis=1, keepdims=True))
+            return self.given(users).log_weights.T
+        return _normalised(self._by_features(users).T).T
 
-    def _given_outcomes(self, users: slice) -> tuple[Array, Array]:
-        """Linear term and precision of each user's latent coefficient in each row, given outcomes too: (J, R) each."""
-        means, variances = self._candidates.latent
-        linear, precision = means / variances, 1.0 / variances
-        if self._evidence is None:
-            return linear[None, :], precision[None, :]
-        draw = self._candidates.draw
-        return (
-            linear + self._evidence.linear[draw][:, users].T,
-            precision + self._evidence.precision[draw][:, users].T,
-        )
+    def given(self, users: slice) -> Given:
+        """Everything that is known of some of the new users."""
+        log_weights = self._by_features(users).T
+        means, covariances = (part[:, None] for part in self._candidates.latent)
+        if isinstance(self._evidence, Evidence):
+            part = Evidence(*(values[self._candidates.draw][:, users] for values in self._evidence))
+            log_marginal, means, covariances = _updated(means, covariances, part)
+            log_weights = log_weights + log_marginal
+        elif self._evidence is not None:
+            means, log_likelihood = self._sampled(users)
+            covariances = np.zeros((1, 1, *covariances.shape[2:]))
+            log_weights = log_weights + log_likelihood
+        return Given(_normalised(log_weights), means, covariances)
 
-    def _log_marginal(self, users: slice) -> Array:
-        """ln p(outcomes of j | row), with the latent coefficient integrated out."""
-        assert self._evidence is not None
-        means, variances = self._candidates.latent
-        linear, precision = self._given_outcomes(users)
-        constant = self._evidence.constant[self._candidates.draw][:, users].T
-        return np.asarray(
-            constant - 0.5 * np.log(variances * precision) - 0.5 * means**2 / variances + 0.5 * linear**2 / precision
-        )
+    def _sampled(self, users: slice) -> tuple[Array, Array]:
+        """A latent vector of each user drawn in each row, (R, J, q), and ln p(observations | it), (R, J)."""
+        assert isinstance(self._evidence, SampledEvidence)
+        means, covariances = self._candidates.latent
+        factors = np.linalg.cholesky(covariances)
+        vectors, log_likelihoods = [], []
+        for j in range(*users.indices(self._n)):
+            noise = np.random.default_rng([_SEED, j]).standard_normal((*means.shape, 1))
+            vectors.append(means + (factors @ noise)[..., 0])
+            log_likelihoods.append(self._evidence.log_likelihood(j, self._candidates.draw, vectors[-1]))
+        return np.stack(vectors, axis=1), np.stack(log_likelihoods, axis=1)
 
     def _warn_of_few_draws(self, users: slice, log_weights: Array) -> None:
         by_draw = np.add.reduceat(np.exp(log_weights), self._candidates.first, axis=1)
@@ -183,30 +212,34 @@ class NewUsers:
             result = result[:, :-1]
         return np.asarray(result / result.sum(axis=1, keepdims=True))
 
-    def latent(self) -> NormalMixture:
-        """Predictive distribution of each user's latent coefficient."""
+    def latent(self) -> NormalMixture | VectorMixture | WeightedDraws:
+        """Predictive distribution of each user's latent vector."""
 
-        def parts(users: slice) -> Parts:
-            log_weights = self._log_weights(users)
-            self._warn_of_few_draws(users, log_weights)
-            linear, precision = np.broadcast_arrays(*self._given_outcomes(users))
-            locations = np.broadcast_to(linear / precision, log_weights.shape)
-            return Parts(log_weights.T, locations.T, (1.0 / np.sqrt(np.broadcast_to(precision, log_weights.shape))).T)
+        def parts(users: slice) -> VectorParts:
+            known = self.given(users)
+            self._warn_of_few_draws(users, known.log_weights.T)
+            shape = (*known.log_weights.shape, known.means.shape[-1])
+            return VectorParts(known.log_weights, np.broadcast_to(known.means, shape), known.covariances)
 
-        return NormalMixture(self._n, len(self._candidates.draw), parts)
+        n_dims = self._candidates.latent[0].shape[1]
+        if isinstance(self._evidence, SampledEvidence):
+            log_weights, means, _ = parts(slice(0, self._n))
+            return WeightedDraws(means[..., 0] if n_dims == 1 else means, log_weights)
+        mixture = VectorMixture(self._n, n_dims, self.n_rows, parts)
+        return mixture.marginal(0) if n_dims == 1 else mixture
 
     def impute(self, rng: np.random.Generator, members: NDArray[np.intp]) -> tuple[Array, Array, Array]:
         """Clusters of some new users together, one after the other, in every draw.
 
-        Returns ln p(their features | draw) (N,), and the mean and variance of each one's latent coefficient, (members, N). A
-        user who follows another sees it in its cluster, a fresh cluster included.
+        Returns ln p(their features | draw) (N,), and the mean and covariance of each one's latent vector, (members, N, q) and
+        (members, N, q, q). A user who follows another sees it in its cluster, a fresh cluster included.
         """
         rows = self._candidates
         weight = rows.weight.copy()
         total = rows.total.copy()
         vacant = rows.component < 0
         log_density = np.zeros(rows.n_draws)
-        means, variances = np.empty((len(members), rows.n_draws)), np.empty((len(members), rows.n_draws))
+        means, covariances = (np.empty((len(members), rows.n_draws, *part.shape[1:])) for part in rows.latent)
         for position, j in enumerate(members):
             x = None if self._x is None else self._x[j : j + 1]
             likelihood = rows.log_features(x, 1)[0]
@@ -219,34 +252,104 @@ class NewUsers:
             last = np.append(rows.first[1:], len(mass)) - 1
             chosen = np.clip(chosen, rows.first, last)
             log_density += top + np.log(by_draw / total)
-            means[position], variances[position] = (part[chosen] for part in rows.latent)
+            means[position], covariances[position] = (part[chosen] for part in rows.latent)
             opened = vacant[chosen]
             weight[chosen] = np.where(opened, 1.0, weight[chosen] + 1.0)
             vacant[chosen] = False
             n_vacant = np.bincount(rows.draw[vacant], minlength=rows.n_draws)
             weight[vacant] = (rows.new_weight / np.maximum(n_vacant, 1))[rows.draw[vacant]]
             total += 1.0
-        return log_density, means, variances
+        return log_density, means, covariances
 
 
-def outcomes(forecast: Forecast, new_users: NewUsers, seed: int = 0) -> NormalMixture:
-    """Predictive distribution of outcomes that users new to the fit have a part in."""
-    n_draws = len(forecast.sds)
+def outcomes(forecast: Forecast, n_draws: int, new_users: NewUsers | None = None, seed: int = 0) -> Outcomes:
+    """Predictive distribution of outcomes, some of which users new to the fit may have a part in."""
+    law = NormalMixture if forecast.sds is not None else ChoiceMixture
+    sds = np.zeros(n_draws) if forecast.sds is None else forecast.sds
+    if new_users is None:
+        return law.over_draws(forecast.n, forecast.known, sds)
     even = np.full(n_draws, -np.log(n_draws))
 
     def parts(cases: slice) -> Parts:
-        locations = forecast.known(cases).copy()
+        locations = np.array(np.broadcast_to(known := forecast.known(cases), (n_draws, known.shape[1])))
         log_weights = np.repeat(even[:, None], locations.shape[1], axis=1)
-        variances = np.repeat(forecast.sds[:, None] ** 2, locations.shape[1], axis=1)
+        variances = np.repeat(sds[:, None] ** 2, locations.shape[1], axis=1)
         for column, case in enumerate(range(*cases.indices(forecast.n))):
-            row = forecast.loads[[case]]
-            if row.nnz == 0:
+            members, loads = _by_member(forecast.loads[[case]], len(new_users))
+            if not len(members):
                 continue
             rng = np.random.default_rng([seed, case])
-            log_density, means, spreads = new_users.impute(rng, row.indices)
+            log_density, means, covariances = new_users.impute(rng, members)
             log_weights[:, column] = log_density - logsumexp(log_density)
-            locations[:, column] += row.data @ means
-            variances[:, column] += row.data**2 @ spreads
+            locations[:, column] += np.einsum("mq,mnq->n", loads, means)
+            variances[:, column] += np.einsum("mq,mnqr,mr->n", loads, covariances, loads)
         return Parts(log_weights, locations, np.sqrt(variances))
 
-    return NormalMixture(forecast.n, n_draws, parts)
+    return law(forecast.n, n_draws, parts)
+
+
+def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Outcomes:
+    """The same when some observations of the new users are known; an outcome may have one of them."""
+    law = NormalMixture if forecast.sds is not None else ChoiceMixture
+    draw = new_users.draw
+    sds = np.zeros(n_draws) if forecast.sds is None else forecast.sds
+    first = np.append(True, draw[1:] != draw[:-1])
+    alone = np.where(first, -np.log(n_draws), -np.inf)
+
+    def parts(cases: slice) -> Parts:
+        known = forecast.known(cases)
+        locations = known[draw] if len(known) > 1 else np.repeat(known, len(draw), axis=0)
+        log_weights = np.repeat(alone[:, None], locations.shape[1], axis=1)
+        variances = np.repeat(sds[draw][:, None] ** 2, locations.shape[1], axis=1)
+        for column, case in enumerate(range(*cases.indices(forecast.n))):
+            members, loads = _by_member(forecast.loads[[case]], len(new_users))
+            if len(members) > 1:
+                raise InputError(
+                    f"With behavior_new, each outcome may have one new user; case {case} has {len(members)}. Leave it out, or "
+                    "fit again with these users."
+                )
+            for user, load in zip(members, loads, strict=True):
+                given = new_users.given(slice(user, user + 1))
+                log_weights[:, column] = given.log_weights[:, 0]
+                locations[:, column] += given.means[:, 0] @ load
+                variances[:, column] += np.einsum("q,nqr,r->n", load, given.covariances[:, 0], load)
+        return Parts(log_weights, locations, np.sqrt(variances))
+
+    return law(forecast.n, len(draw), parts)
+
+
+def _by_member(row: Any, n_new: int) -> tuple[NDArray[np.intp], Array]:
+    """The new users that have a part in an outcome, and the load of each one's vector, (members, q)."""
+    q = row.shape[1] // max(n_new, 1)
+    members = np.unique(row.indices // max(q, 1))
+    return members, np.asarray(row.toarray()).reshape(n_new, q)[members] if n_new else np.empty((0, q))
+
+
+def _updated(means: Array, covariances: Array, evidence: Evidence) -> tuple[Array, Array, Array]:
+    """ln of the integral of N(f; m, C) times the evidence, and the law of f given both; C may be singular."""
+    linear, precision = evidence.linear, evidence.precision
+    surprise = linear - _times(precision, means)
+    matrix = np.eye(means.shape[-1]) + precision @ covariances
+    posterior = np.swapaxes(_solved(np.swapaxes(matrix, -1, -2), np.broadcast_to(covariances, matrix.shape)), -1, -2)
+    step = _times(posterior, surprise)
+    log_marginal = evidence.constant + (means * (linear - 0.5 * _times(precision, means))).sum(axis=-1)
+    log_marginal += 0.5 * (surprise * step).sum(axis=-1) - 0.5 * _log_determinants(matrix)
+    return log_marginal, means + step, posterior
+
+
+def _times(matrices: Array, vectors: Array) -> Array:
+    return np.asarray((matrices @ vectors[..., None])[..., 0])
+
+
+def _solved(matrices: Array, right: Array) -> Array:
+    """matrices⁻¹ right, (…, q, q) each."""
+    return np.asarray(right / matrices if matrices.shape[-1] == 1 else np.linalg.solve(matrices, right))
+
+
+def _log_determinants(matrices: Array) -> Array:
+    return np.asarray(np.log(matrices[..., 0, 0]) if matrices.shape[-1] == 1 else np.linalg.slogdet(matrices)[1])
+
+
+def _normalised(log_weights: Array) -> Array:
+    """Summing to one over the rows, (R, J)."""
+    return np.asarray(log_weights - logsumexp(log_weights, axis=0, keepdims=True))

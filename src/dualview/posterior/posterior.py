@@ -320,9 +320,7 @@ def _summary(records: list[Record], units: dict[str, Whitening], likelihood: Lik
             data["latent_sd"] = (("user",), abs(unit.factor[0, 0]) * np.sqrt(squares[:, 0] / max(n - 1, 1)))
         else:
             data["latent_mean"] = (("user", "function"), unit.vectors(mean))
-    return xr.Dataset(
-        data, coords={name: coords[name] for name in ("chain", "user", "feature", "feature_other") if name in coords}
-    )
+    return xr.Dataset(data, coords={str(name): coords[name] for name in coords if name != "draw"})
 
 
 def _squeezed(dims: tuple[str, ...], values: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[Any]]:

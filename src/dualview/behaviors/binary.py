@@ -1,0 +1,303 @@
+"""Yes or no, and this rather than that: binary outcomes and pairwise choices of each user.
+
+user (n,), design (n, q), outcome (n,) of 0 and 1, latent (U, q).
+"""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.special import log_expit
+
+from dualview.behaviors.base import Array, Forecast, Params, SampledEvidence
+from dualview.behaviors.logit import LogitPanel
+from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
+from dualview.behaviors.user_regression import design_matrix
+from dualview.checks import column_names, numbers, varies
+from dualview.digests import digest
+from dualview.errors import InputError
+from dualview.units import GaussianPrior, Whitening
+
+
+class BinaryOutcomes(PerUser):
+    """Yes or no, with odds of each user's own: P(y_i = 1) = σ(x_iᵀ f_{u(i)}).
+
+    Parameters
+    ----------
+    user : array (n,)
+        Whose observation it is: positions from 0, or ids.
+    design : array or DataFrame (n, q)
+        What the odds depend on: a column for each part of the latent vector f_u.
+    outcome : array (n,), optional
+        0 and 1, or False and True. Left out for observations to be predicted.
+    intercept : bool
+        Put a column of ones before the design.
+    users : sequence, optional
+        Ids of all users, those without observations included; by default those in ``user``, or the index of X.
+    n_users : int, optional
+        Their number, where ``user`` holds positions.
+
+    Notes
+    -----
+    Latent vectors have the constants m = 0 and Σ = I for columns scaled to a standard deviation of 1; constant columns are not
+    scaled. ``behavior_prior`` of the estimator gives others.
+
+    Examples
+    --------
+    >>> behavior = BinaryOutcomes(["ann", "ann", "bob"], [[0.5], [1.0], [1.0]], [True, False, True])
+    >>> len(behavior), behavior.users
+    (2, ['ann', 'bob'])
+    """
+
+    def __init__(
+        self,
+        user: Any,
+        design: Any,
+        outcome: ArrayLike | None = None,
+        *,
+        intercept: bool = False,
+        users: Sequence[Any] | None = None,
+        n_users: int | None = None,
+    ) -> None:
+        matrix, names = design_matrix(design, intercept)
+        self._set(user, matrix, None if outcome is None else _yes_or_no(outcome, len(matrix)), names, users, n_users)
+
+    @property
+    def offsets(self) -> Any:
+        """What coefficients outside the mixture count for, (n, C): there are none."""
+        return sparse.csr_array((self.n_observations, 0))
+
+    def ridge_estimate(self) -> Array:
+        """A quick estimate of each user's vector under the default prior, (U,) or (U, q)."""
+        units = Whitening.of(self._latent_prior())
+        panel = Panel.of(self.user, self.design @ units.factor, self.observed - 0.5, len(self))
+        estimate = units.vectors(posterior_means(0.25 * panel.squares, panel.weighted, 1.0))
+        return estimate[:, 0] if self.n_dims == 1 else estimate
+
+    def _latent_prior(self) -> GaussianPrior:
+        """N(0, I) for columns of standard deviation 1."""
+        scale = np.array([column.std(ddof=1) if varies(column) else 1.0 for column in self._scaled_by().T])
+        return GaussianPrior(np.zeros(self.n_dims), np.diag(scale**-2.0))
+
+    def _scaled_by(self) -> Array:
+        """The rows whose columns set the scale."""
+        return self.design
+
+    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, LogitPanel]:
+        """Units of the latent vectors, and the likelihood in working units."""
+        outcome = self.observed
+        if self.n_observations < 2:
+            raise InputError(f"A fit needs at least two {self.observations}; got {self.n_observations}.")
+        check_rank(self.design, self.names)
+        prior = self._latent_prior() if prior is None else prior
+        prior.check_size(self.n_dims, "behavior_prior")
+        units = Whitening.of(prior)
+        order = np.argsort(self.user, kind="stable")
+        panel = Panel.of(self.user, self.design @ units.factor, outcome, len(self))
+        return units, LogitPanel(panel, self.offsets[order], (self.design @ prior.mean)[order])
+
+    @property
+    def param_names(self) -> list[str]:
+        """What predictions need besides the latent vectors."""
+        return []
+
+    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
+        """The log odds of new outcomes given S draws."""
+        new = self.like(new, n_new)
+        locations, offset = self._known_locations(new, latent), new._offset(params)
+        return Forecast(new.n_observations, lambda cases: locations(cases) + offset[:, cases], None, self._loads(new, n_new))
+
+    def _offset(self, params: Params) -> Array:  # noqa: ARG002
+        """What the coefficients add to the log odds, (S, n) or (1, n)."""
+        return np.zeros((1, self.n_observations))
+
+    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> SampledEvidence:  # noqa: ARG002
+        """What observations of new users say of each one's vector."""
+        new = self.like(new, n_new)
+        panel, rows = self._panel_of_new(new, n_new)
+        sign, offset = 2.0 * panel.outcome - 1.0, new._offset(params)
+
+        def log_likelihood(j: int, draws: NDArray[np.intp], vectors: Array) -> Array:
+            own = slice(panel.starts[j], panel.starts[j + 1])
+            odds = vectors @ panel.design[own].T + offset[draws if len(offset) > 1 else 0][..., rows[own]]
+            return np.asarray(log_expit(sign[own] * odds).sum(axis=1))
+
+        return SampledEvidence(log_likelihood)
+
+
+class PairwiseChoices(BinaryOutcomes):
+    """Choices between two items, by what they are: P(u prefers i to j) = σ((x_i − x_j)ᵀ f_u).
+
+    Parameters
+    ----------
+    user : array (n,)
+        Whose choice it is: positions from 0, or ids.
+    winner, loser : array (n,)
+        The item that was chosen and the one that was not: rows of ``items`` by position, or by name where it is a DataFrame
+        whose index has names. For choices to be predicted, the item whose chances are asked and the other one.
+    items : array or DataFrame (n_items, q)
+        Features of the items: a column for each part of the latent vector f_u.
+    item_intercept : bool
+        Give each item an appeal of its own, common to all users, with prior N(0, 1) on the scale of the log odds.
+    users, n_users : as in :class:`BinaryOutcomes`
+
+    Notes
+    -----
+    Latent vectors have the constants m = 0 and Σ = I for item features scaled to a standard deviation of 1.
+
+    Examples
+    --------
+    >>> choices = PairwiseChoices([0, 0, 1], winner=[0, 1, 2], loser=[1, 2, 0], items=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> len(choices), choices.n_observations, choices.n_dims
+    (2, 3, 2)
+    """
+
+    observations = "choices"
+
+    def __init__(
+        self,
+        user: Any,
+        winner: Any,
+        loser: Any,
+        items: Any,
+        *,
+        item_intercept: bool = False,
+        users: Sequence[Any] | None = None,
+        n_users: int | None = None,
+    ) -> None:
+        self.items = numbers(items, "items", n_dims=2)
+        names = column_names(items) or [f"x{j}" for j in range(self.items.shape[1])]
+        self.item_names = _item_names(items)
+        self.winner = self._places(winner, "winner")
+        self.loser = self._places(loser, "loser")
+        if len(self.winner) != len(self.loser):
+            raise InputError(f"winner and loser must be as many; got {len(self.winner)} and {len(self.loser)}.")
+        same = np.flatnonzero(self.winner == self.loser)
+        if len(same):
+            raise InputError(f"winner and loser must differ; they are the same item in row {same[0]} ({len(same)} row(s)).")
+        if not isinstance(item_intercept, bool | np.bool_):
+            raise InputError(f"item_intercept must be True or False; got {item_intercept!r}.")
+        self.item_intercept = bool(item_intercept)
+        design = self.items[self.winner] - self.items[self.loser]
+        self._set(user, design, np.ones(len(design)), names, users, n_users)
+
+    @classmethod
+    def from_rankings(cls, user: Any, rankings: Any, items: Any, *, rule: str = "pairs", **options: Any) -> Self:
+        """Choices out of rankings, each a sequence of items from the best down; they may be of different lengths.
+
+        rule : "pairs": every item against every one below it; "neighbours": against the next one only. Pairs use all of a
+        ranking and count it as if each comparison had been made by itself, which overstates what it says; neighbours count
+        less than it says.
+        """
+        if rule not in ("pairs", "neighbours"):
+            raise InputError(f"rule must be 'pairs' or 'neighbours'; got {rule!r}.")
+        orders = [list(ranking) for ranking in rankings]
+        if len(orders) != len(user):
+            raise InputError(f"rankings must have one ranking per user given, {len(user)}; got {len(orders)}.")
+        who, winner, loser = [], [], []
+        for owner, order in zip(user, orders, strict=True):
+            if len(set(order)) < len(order):
+                raise InputError(f"A ranking may hold an item once; {order} repeats one.")
+            for place, item in enumerate(order):
+                below = order[place + 1 :] if rule == "pairs" else order[place + 1 : place + 2]
+                who += [owner] * len(below)
+                winner += [item] * len(below)
+                loser += below
+        return cls(who, winner, loser, items, **options)
+
+    def _places(self, chosen: Any, name: str) -> NDArray[np.int64]:
+        given = np.asarray(chosen)
+        if given.ndim != 1:
+            raise InputError(f"{name} must be one-dimensional, an item per row; got shape {given.shape}.")
+        if given.dtype.kind in "iu" and self.item_names is None:
+            outside = (given < 0) | (given >= len(self.items))
+            if outside.any():
+                raise InputError(
+                    f"{name} must hold rows of items, 0 to {len(self.items) - 1}; got {given[outside][0]} in row "
+                    f"{np.flatnonzero(outside)[0]}."
+                )
+            return given.astype(np.int64)
+        if self.item_names is None:
+            raise InputError(f"{name} must hold rows of items as whole numbers; names need items as a DataFrame with an index.")
+        place = {item: i for i, item in enumerate(self.item_names)}
+        unknown = [str(item) for item in dict.fromkeys(given.tolist()) if str(item) not in place]
+        if unknown:
+            raise InputError(f"{name} must name rows of items; unknown: {', '.join(unknown[:5])}.")
+        return np.array([place[str(item)] for item in given.tolist()], dtype=np.int64)
+
+    def _take_rest(self, rows: NDArray[Any]) -> None:
+        self.winner, self.loser = self.winner[rows], self.loser[rows]
+
+    def _scaled_by(self) -> Array:
+        return self.items
+
+    @property
+    def offsets(self) -> Any:
+        """+1 for the winner's appeal, −1 for the loser's, (n, items); (n, 0) where items have none."""
+        if not self.item_intercept:
+            return super().offsets
+        n = self.n_observations
+        values = np.concatenate([np.ones(n), -np.ones(n)])
+        indices = (np.tile(np.arange(n), 2), np.concatenate([self.winner, self.loser]))
+        return sparse.csr_array((values, indices), shape=(n, len(self.items)))
+
+    def _offset(self, params: Params) -> Array:
+        if not self.item_intercept:
+            return super()._offset(params)
+        return np.asarray(params["coefficients"][:, self.winner] - params["coefficients"][:, self.loser])
+
+    @property
+    def param_names(self) -> list[str]:
+        return ["coefficients"] if self.item_intercept else []
+
+    def coords(self) -> dict[str, Any]:
+        """Names of the parts of a latent vector, and of the items."""
+        items = self.item_names or [str(i) for i in range(len(self.items))]
+        return super().coords() | ({"coefficient": items} if self.item_intercept else {})
+
+    def described(self) -> dict[str, Any]:
+        return super().described() | {"item_intercept": self.item_intercept, "n_items": len(self.items)}
+
+    @classmethod
+    def from_description(cls, description: dict[str, Any]) -> Self:
+        behavior = super().from_description(description)
+        behavior.item_intercept, behavior.item_names = description["item_intercept"], None
+        behavior.items = np.zeros((description["n_items"], len(description["names"])))
+        behavior.winner = behavior.loser = np.empty(0, dtype=np.int64)
+        return behavior
+
+    def like(self, new: Any, n_new: int) -> Self:
+        """New choices; with an appeal of each item, they are among the items of the fit."""
+        matched = super().like(new, n_new)
+        if self.item_intercept and (not matched.item_intercept or len(matched.items) != len(self.items)):
+            raise InputError(
+                f"New choices must be among the {len(self.items)} items of the fit with item_intercept=True; got "
+                f"{len(matched.items)} items, item_intercept={matched.item_intercept}."
+            )
+        return matched
+
+    def fingerprint(self) -> dict[str, Any]:
+        return super().fingerprint() | {"item_intercept": self.item_intercept, "items": digest(self.items)}
+
+
+def _yes_or_no(outcome: Any, n: int) -> Array:
+    values = numbers(outcome, "outcome", n_dims=1)
+    if len(values) != n:
+        raise InputError(f"outcome must have a value per row of design, {n}; got {len(values)}.")
+    odd = values[(values != 0) & (values != 1)]
+    if len(odd):
+        raise InputError(f"outcome must hold 0 and 1 only, or False and True; got {odd[0]:g}.")
+    return values
+
+
+def _item_names(items: Any) -> list[str] | None:
+    """The index of a DataFrame of items, where it has names."""
+    index = getattr(items, "index", None)
+    if index is None or callable(index) or getattr(index, "dtype", None) is None or index.dtype.kind in "iu":
+        return None
+    names = [str(item) for item in index]
+    if len(set(names)) < len(names):
+        raise InputError("The index of items must name each item once.")
+    return names

@@ -1,0 +1,309 @@
+"""Observations that belong to one user each: whose they are, and how they depend on that user's latent vector.
+
+user (n,) positions of users, design (n, q), outcome (n,).
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from dualview.behaviors.base import Array
+from dualview.checks import names_text, whole_number
+from dualview.digests import digest
+from dualview.errors import InputError
+
+Users = NDArray[np.int64]
+
+
+class Panel(NamedTuple):
+    """Observations sorted by user: those of user u are starts[u] to starts[u + 1]."""
+
+    starts: Users
+    user: Users
+    design: Array
+    outcome: Array
+
+    @classmethod
+    def of(cls, user: Users, design: Array, outcome: Array, n_users: int) -> "Panel":
+        order = np.argsort(user, kind="stable")
+        starts = np.searchsorted(user[order], np.arange(n_users + 1)).astype(np.int64)
+        return cls(starts, user[order], np.ascontiguousarray(design[order]), outcome[order])
+
+    @property
+    def counts(self) -> Users:
+        """Observations of each user."""
+        return np.diff(self.starts)
+
+    @property
+    def rows(self) -> NDArray[np.uint32]:
+        """The observations in their order, as the sweep takes them."""
+        return np.arange(len(self.user), dtype=np.uint32)
+
+    def sums(self, values: Array) -> Array:
+        """Sums over each user's observations of values (n, …), (U, …)."""
+        result = np.zeros((len(self.starts) - 1, *values.shape[1:]))
+        np.add.at(result, self.user, values)
+        return result
+
+    @property
+    def squares(self) -> Array:
+        """Σ d dᵀ of each user, (U, q, q)."""
+        return self.sums(self.design[:, :, None] * self.design[:, None, :])
+
+    @property
+    def weighted(self) -> Array:
+        """Σ d y of each user, (U, q)."""
+        return self.sums(self.design * self.outcome[:, None])
+
+    def expected(self, latent: Array) -> Array:
+        """d_iᵀ f_{u(i)} for latent vectors (U, q), (n,)."""
+        return np.asarray(np.einsum("nq,nq->n", self.design, latent[self.user]))
+
+
+class PerUser:
+    """What behaviours have in common whose observations belong to one user each.
+
+    A subclass sets user, design, outcome, users and ``names`` of the latent vector's parts through :meth:`_set`, and says what
+    its outcomes are.
+    """
+
+    observations: ClassVar[str] = "observations"
+
+    user: Users
+    design: Array
+    outcome: Array | None
+    users: list[str] | None
+    names: list[str]
+    _n_users: int
+
+    def _set(
+        self,
+        user: Any,
+        design: Array,
+        outcome: Array | None,
+        names: list[str],
+        users: Sequence[Any] | None,
+        n_users: int | None,
+    ) -> None:
+        positions, ids = _positions(user, users)
+        if len(positions) != len(design):
+            raise InputError(f"user must name one user per row, {len(design)}; got {len(positions)}.")
+        least = int(positions.max(initial=-1)) + 1
+        n = least if n_users is None else whole_number(n_users, "n_users", 1)
+        if ids is not None:
+            n = len(ids)
+        if n < max(least, 1):
+            raise InputError(f"n_users must be at least {least}, the users that have {self.observations}; got {n}.")
+        self.user, self.design, self.outcome, self.names, self.users, self._n_users = positions, design, outcome, names, ids, n
+
+    def __len__(self) -> int:
+        return self._n_users
+
+    def __getitem__(self, key: object) -> Any:
+        raise InputError(
+            "A behaviour is not indexed by users: to cross-validate, cut over observations with behavior.split(n_splits), fit "
+            "on the first and predict the second."
+        )
+
+    def __repr__(self) -> str:
+        outcome = "no outcome" if self.outcome is None else "outcome"
+        return f"{type(self).__name__}({self.n_observations} {self.observations}, {len(self)} users, {outcome})"
+
+    @property
+    def n_observations(self) -> int:
+        return len(self.user)
+
+    @property
+    def n_dims(self) -> int:
+        """q, the parts of a latent vector."""
+        return int(self.design.shape[1])
+
+    def coords(self) -> dict[str, Any]:
+        """Names of the parts of a latent vector."""
+        return {"function": self.names, "function_other": self.names}
+
+    def described(self) -> dict[str, Any]:
+        """Number of users and names of the latent vector's parts."""
+        return {"kind": type(self).__name__, "n_users": len(self), "names": self.names}
+
+    def take(self, rows: ArrayLike) -> Self:
+        """The behaviour with some observations only, by position or mask; everybody stays a user."""
+        chosen = np.asarray(rows)
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
+            raise InputError(f"take wants positions or a mask of the {self.n_observations} {self.observations}; got {rows!r}.")
+        part = self._copy()
+        part.user, part.design = self.user[chosen], self.design[chosen]
+        part.outcome = None if self.outcome is None else self.outcome[chosen]
+        part._take_rest(chosen)
+        return part
+
+    def _copy(self) -> Self:
+        other = copy.copy(self)
+        other.__dict__.pop("_panel", None)
+        return other
+
+    def _take_rest(self, rows: NDArray[Any]) -> None:
+        """Cut what a subclass has besides; the object is a copy."""
+
+    def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple[Self, Self]]:
+        """Pairs (training, held out) for cross-validation over observations."""
+        if not 2 <= whole_number(n_splits, "n_splits", 2) <= self.n_observations:
+            raise InputError(
+                f"n_splits must be from 2 to the number of {self.observations}, {self.n_observations}; got {n_splits}."
+            )
+        fold = np.arange(self.n_observations) % n_splits
+        np.random.default_rng(seed).shuffle(fold)
+        for held_out in range(n_splits):
+            yield self.take(fold != held_out), self.take(fold == held_out)
+
+    def aligned(self, users: Sequence[str]) -> Self:
+        """The same observations with the users in this order; users without observations may be missing here."""
+        if self.users is None or self.users == list(users):
+            return self
+        place = {user: u for u, user in enumerate(users)}
+        active = np.unique(self.user)
+        unknown = [self.users[u] for u in active if self.users[u] not in place]
+        if unknown:
+            raise InputError(
+                f"X and behaviour must be of the same users, by their ids; only in the behaviour: {', '.join(unknown[:5])}."
+            )
+        return self._with_users([place.get(user, -1) for user in self.users], list(users))
+
+    def _with_users(self, places: list[int], users: list[str] | None, n_users: int | None = None) -> Self:
+        """The same observations, user u now at places[u]."""
+        moved = self._copy()
+        moved.user = np.asarray(places, dtype=np.int64)[self.user]
+        moved.users = users
+        moved._n_users = len(users) if users is not None else n_users or len(self)
+        return moved
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Digests of the observations, by name."""
+        outcome = None if self.outcome is None else digest(self.outcome)
+        return {"behavior": type(self).__name__, "user": digest(self.user), "design": digest(self.design), "outcome": outcome}
+
+    @property
+    def observed(self) -> Array:
+        """The outcomes; an error where there are none."""
+        if self.outcome is None:
+            raise InputError(f"Outcomes are needed here: pass {type(self).__name__}(..., outcome).")
+        return self.outcome
+
+    def like(self, new: Any, n_new: int) -> Self:
+        """New observations, checked to be of the fit's users and n_new others: theirs are the positions from U on."""
+        if not isinstance(new, type(self)):
+            raise InputError(
+                f"New observations must be a {type(self).__name__}, as in the fit; got {type(new).__name__}. "
+                "Its outcome may be left out."
+            )
+        if new.names != self.names:
+            raise InputError(
+                f"New observations must have the columns of the fit, {', '.join(self.names)}; got {', '.join(new.names)}."
+            )
+        n_known = len(self)
+        if self.users is not None and new.users is not None:
+            places, ids = _matched(new.users, self.users, n_new)
+            return new._with_users(places, ids)
+        if n_new and len(new) == n_new:
+            return new._with_users([n_known + j for j in range(n_new)], None, n_known + n_new)
+        if len(new) > n_known + n_new:
+            raise InputError(
+                f"New observations are of users 0 to {len(new) - 1}; the fit has {n_known}"
+                + (f" and X_new {n_new} more." if n_new else ". Give the features of the others as X_new.")
+            )
+        return new
+
+    def _known_locations(self, new: Self, latent: Array) -> Callable[[slice], Array]:
+        """cases → (S, cases): what known users' latent vectors add up to; latent (S, U) or (S, U, q)."""
+        n_known = len(self)
+        vectors = latent.reshape(len(latent), n_known, -1)
+        known = np.minimum(new.user, n_known - 1)
+        ours = (new.user < n_known).astype(float)
+
+        def locations(cases: slice) -> Array:
+            return np.asarray(np.einsum("snq,nq->sn", vectors[:, known[cases]], new.design[cases] * ours[cases, None]))
+
+        return locations
+
+    def _loads(self, new: Self, n_new: int) -> Any:
+        """What new users' vectors count for, sparse (n, J q)."""
+        q = self.n_dims
+        rows = np.flatnonzero(new.user >= len(self))
+        first = (new.user[rows] - len(self)) * q
+        shape = (new.n_observations, n_new * q)
+        indices = (np.repeat(rows, q), (first[:, None] + np.arange(q)).ravel())
+        return sparse.csr_array((new.design[rows].ravel(), indices), shape=shape)
+
+    def _panel_of_new(self, new: Self, n_new: int) -> tuple[Panel, NDArray[np.intp]]:
+        """The observations of users new to the fit, who are counted from 0, and where they were."""
+        rows = np.flatnonzero(new.user >= len(self))
+        rows = rows[np.argsort(new.user[rows], kind="stable")]
+        return Panel.of(new.user[rows] - len(self), new.design[rows], new.observed[rows], n_new), rows
+
+    def advice(self, n_rows: int) -> str:
+        """What to do when X has another number of rows than there are users."""
+        if len(self) < n_rows and self.users is None:
+            return f"If users from {len(self)} on have no {self.observations}, say so: n_users={n_rows}."
+        return "Give both the same users, in the same order, or ids in both (the index of X, and user or users)."
+
+    @classmethod
+    def from_description(cls, description: dict[str, Any]) -> Self:
+        """A behaviour without observations, that predicts."""
+        behavior = cls.__new__(cls)
+        nobody, nothing = np.empty(0, dtype=np.int64), np.empty((0, len(description["names"])))
+        behavior._set(nobody, nothing, None, description["names"], None, description["n_users"])
+        behavior.users = description["users"]
+        return behavior
+
+
+def _positions(user: Any, users: Sequence[Any] | None) -> tuple[Users, list[str] | None]:
+    """Positions of the users, and their ids where they have some."""
+    given = np.asarray(user)
+    if given.ndim != 1:
+        raise InputError(f"user must be one-dimensional, a user per row; got shape {given.shape}.")
+    if users is None and given.dtype.kind in "iu":
+        if (given < 0).any():
+            raise InputError("user must hold positions from 0, or ids; got a negative number.")
+        return given.astype(np.int64), None
+    if given.dtype.kind == "f" or any(value is None or value != value for value in given.tolist()):
+        raise InputError("user must hold whole numbers from 0, or ids as text; got fractions or missing values.")
+    ids = [str(value) for value in given.tolist()]
+    names = list(dict.fromkeys(ids)) if users is None else [str(value) for value in users]
+    place = {name: u for u, name in enumerate(names)}
+    if len(place) < len(names):
+        repeated = [name for name in place if names.count(name) > 1]
+        raise InputError(f"users must differ; more than once: {', '.join(repeated[:5])}.")
+    unknown = [name for name in dict.fromkeys(ids) if name not in place]
+    if unknown:
+        raise InputError(f"users must name everybody in user; missing: {', '.join(unknown[:5])}.")
+    return np.array([place[name] for name in ids], dtype=np.int64), names
+
+
+def _matched(users: list[str], known: list[str], n_new: int) -> tuple[list[int], list[str]]:
+    """Positions by id: the fit's users as in the fit, then the n_new others in the order of their ids."""
+    place = {user: u for u, user in enumerate(known)}
+    others = [user for user in users if user not in place]
+    if len(others) != n_new:
+        raise InputError(
+            f"New observations have {len(others)} user(s) unknown to the fit ({', '.join(others[:5]) or 'none'}) and there are "
+            f"features of {n_new}: give X_new a row for each, in the order of their ids."
+        )
+    place |= {user: len(known) + j for j, user in enumerate(others)}
+    return [place[user] for user in users], [*known, *others]
+
+
+def check_rank(design: Array, names: list[str]) -> None:
+    """Raise when a column is zero throughout."""
+    empty = ~np.any(design != 0, axis=0)
+    if empty.any():
+        raise InputError(f"design must have something in every column; all zero: {names_text(names, empty)}. Leave it out.")
+
+
+def posterior_means(squares: Array, weighted: Array, penalty: float) -> Array:
+    """(Σ d dᵀ + penalty I)⁻¹ Σ d y of each user, (U, q)."""
+    matrices = squares + penalty * np.eye(squares.shape[1])
+    return np.asarray(np.linalg.solve(matrices, weighted[..., None])[..., 0], dtype=float)

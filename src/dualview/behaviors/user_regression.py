@@ -1,0 +1,146 @@
+"""A regression of each user's own: repeated measures, growth curves, doses and responses.
+
+user (n,), design (n, q), outcome (n,), latent (U, q).
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.covariance import ledoit_wolf
+
+from dualview.behaviors.base import Array, Evidence, Forecast, Params
+from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
+from dualview.behaviors.panel_regression import PanelRegression
+from dualview.checks import column_names, numbers, positive_number, varies
+from dualview.errors import InputError
+from dualview.units import GaussianPrior, Whitening
+
+
+class UserRegression(PerUser):
+    """Each user has a regression of its own: y_i = x_iᵀ f_{u(i)} + noise.
+
+    Parameters
+    ----------
+    user : array (n,)
+        Whose observation it is: positions from 0, or ids.
+    design : array or DataFrame (n, q)
+        What the outcome depends on: a column for each part of the latent vector f_u.
+    outcome : array (n,), optional
+        What was measured. Left out for observations to be predicted.
+    intercept : bool
+        Put a column of ones before the design, so that f_u begins with the user's level.
+    users : sequence, optional
+        Ids of all users, those without observations included; by default those in ``user``, or the index of X.
+    n_users : int, optional
+        Their number, where ``user`` holds positions.
+    noise_variance : float, optional
+        σ_0² of the noise's prior s ~ G(1, 1/σ_0²); the outcome's sample variance by default. Not a known noise.
+    ridge : float
+        λ of the users' ridge estimates, which give the behaviour view's constants.
+
+    Examples
+    --------
+    >>> behavior = UserRegression([0, 0, 1], [[0.0], [1.0], [1.0]], [1.0, 2.0, 3.0], intercept=True, n_users=3)
+    >>> len(behavior), behavior.n_observations, behavior.names
+    (3, 3, ['intercept', 'x0'])
+    """
+
+    observations = "observations"
+
+    def __init__(
+        self,
+        user: Any,
+        design: Any,
+        outcome: ArrayLike | None = None,
+        *,
+        intercept: bool = False,
+        users: Sequence[Any] | None = None,
+        n_users: int | None = None,
+        noise_variance: float | None = None,
+        ridge: float = 0.01,
+    ) -> None:
+        matrix, names = design_matrix(design, intercept)
+        y = None if outcome is None else numbers(outcome, "outcome", n_dims=1)
+        if y is not None and len(y) != len(matrix):
+            raise InputError(f"outcome must have a value per row of design, {len(matrix)}; got {len(y)}.")
+        self._set(user, matrix, y, names, users, n_users)
+        self.noise_variance = None if noise_variance is None else positive_number(noise_variance, "noise_variance")
+        self.ridge = positive_number(ridge, "ridge")
+
+    def fingerprint(self) -> dict[str, Any]:
+        return super().fingerprint() | {"noise_variance": self.noise_variance, "ridge": self.ridge}
+
+    def ridge_estimate(self) -> Array:
+        """Each user's own ridge estimate, (U,) or (U, q); 0 for users without observations."""
+        estimate = self._ridge()
+        return estimate[:, 0] if self.n_dims == 1 else estimate
+
+    @cached_property
+    def _panel(self) -> Panel:
+        return Panel.of(self.user, self.design, self.observed, len(self))
+
+    def _ridge(self) -> Array:
+        return posterior_means(self._panel.squares, self._panel.weighted, self.ridge)
+
+    def _latent_prior(self) -> GaussianPrior:
+        """Mean and shrunk covariance of the ridge estimates of those who have observations."""
+        estimates = self._ridge()[self._panel.counts > 0]
+        flat = [name for name, column in zip(self.names, estimates.T, strict=True) if len(estimates) < 2 or not varies(column)]
+        if flat:
+            raise InputError(
+                f"The users' own estimates of {', '.join(flat)} do not vary ({len(estimates)} user(s) with observations), so "
+                "the behaviour view has no scale. Give behavior_prior=GaussianPrior(mean, covariance)."
+            )
+        scale = estimates.std(axis=0, ddof=1)
+        shrunk = ledoit_wolf((estimates - estimates.mean(axis=0)) / scale)[0]
+        return GaussianPrior(estimates.mean(axis=0), shrunk * np.outer(scale, scale))
+
+    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, PanelRegression]:
+        """Units of the latent vectors, and the regression in working units."""
+        outcome = self.observed
+        if self.n_observations < 2:
+            raise InputError(f"A fit needs at least two observations; got {self.n_observations}.")
+        check_rank(self.design, self.names)
+        if prior is None:
+            prior = self._latent_prior()
+        prior.check_size(self.n_dims, "behavior_prior")
+        variance = self.noise_variance or float(np.var(outcome, ddof=1))
+        if not (self.noise_variance or varies(outcome)):
+            raise InputError(f"outcome is constant ({outcome[0]:g} throughout): there is nothing to explain.")
+        units, sd = Whitening.of(prior), np.sqrt(variance)
+        centred = (outcome - self.design @ prior.mean) / sd
+        return units, PanelRegression(Panel.of(self.user, self.design @ units.factor / sd, centred, len(self)), variance)
+
+    @property
+    def param_names(self) -> list[str]:
+        """What predictions need besides the latent vectors."""
+        return ["noise_precision"]
+
+    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
+        """The law of new outcomes given S draws of latent vectors and params in the user's units."""
+        new = self.like(new, n_new)
+        sds = 1.0 / np.sqrt(params["noise_precision"])
+        return Forecast(new.n_observations, self._known_locations(new, latent), sds, self._loads(new, n_new))
+
+    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:  # noqa: ARG002
+        """What observations of new users say of each one's vector."""
+        panel, _ = self._panel_of_new(self.like(new, n_new), n_new)
+        precision = np.asarray(params["noise_precision"])[:, None]
+        constant = 0.5 * panel.counts * np.log(precision / (2 * np.pi)) - 0.5 * precision * panel.sums(panel.outcome**2)
+        return Evidence(constant, precision[..., None] * panel.weighted, precision[..., None, None] * panel.squares)
+
+
+def design_matrix(design: Any, intercept: bool) -> tuple[Array, list[str]]:
+    """The design as numbers with the names of its columns, an intercept first."""
+    matrix = numbers(design, "design", n_dims=2)
+    if not isinstance(intercept, bool | np.bool_):
+        raise InputError(f"intercept must be True or False; got {intercept!r}.")
+    names = column_names(design) or [f"x{j}" for j in range(matrix.shape[1])]
+    if intercept:
+        matrix, names = np.column_stack([np.ones(len(matrix)), matrix]), ["intercept", *names]
+    if matrix.shape[1] == 0:
+        raise InputError("design must have at least one column, or intercept=True.")
+    return np.ascontiguousarray(matrix), names
