@@ -94,14 +94,29 @@ def statistics(model: Model, state: State) -> dict[str, float]:
         result["log_alpha"] = float(np.log(state.alpha))
         result["alpha_and_clusters"] = float(np.arctan(np.log(state.alpha)) * np.count_nonzero(counts))
     if model.likelihood is not None:
-        likelihood: Any = model.likelihood
-        residual = likelihood.residual(state.latent, state.params["coefficients"])
-        result["log_noise"] = float(np.log(state.params["noise_precision"]))
-        result["residual_fit"] = float(np.arctan(residual**2 * state.params["noise_precision"]).mean())
-        result["outcome_size"] = float(np.log(np.abs(likelihood.outcome)).mean())
-        if likelihood.n_coefficients:
-            result["coefficients"] = float(np.arctan(state.params["coefficients"]).mean())
-            result["coefficients_size"] = float(np.arctan(state.params["coefficients"] ** 2).mean())
+        result |= _likelihood_statistics(model.likelihood, state)
+    return result
+
+
+def _likelihood_statistics(likelihood: Any, state: State) -> dict[str, float]:
+    """Of the likelihood's parameters and the observations, as far as it has them."""
+    params, result = state.params, {}
+    coefficients = params.get("coefficients", np.empty(0))
+    if "noise_precision" in params:
+        panel = getattr(likelihood, "panel", None)
+        residual = likelihood.residual(state.latent, coefficients) if panel is None else likelihood.residual(state.latent)
+        outcome = likelihood.outcome if panel is None else panel.outcome
+        result["log_noise"] = float(np.log(params["noise_precision"]))
+        result["residual_fit"] = float(np.arctan(residual**2 * params["noise_precision"]).mean())
+        result["outcome_size"] = float(np.log(np.abs(outcome)).mean())
+    else:
+        odds, outcome = likelihood.log_odds(state.latent, coefficients), likelihood.panel.outcome
+        result["yes"] = float(outcome.mean())
+        result["odds"] = float(np.arctan(odds).mean())
+        result["odds_fit"] = float((np.arctan(odds) * (outcome - 0.5)).mean())
+    if len(coefficients):
+        result["coefficients"] = float(np.arctan(coefficients).mean())
+        result["coefficients_size"] = float(np.arctan(coefficients**2).mean())
     return result
 
 

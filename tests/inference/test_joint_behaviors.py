@@ -1,0 +1,107 @@
+"""Joint tests of the sampler with observations of one user each: regressions and choices, vectors of three numbers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from checks import ACCEPT, REJECT, LostChainsError, joint_test, worst
+from dualview.behaviors.logit import LogitPanel
+from dualview.behaviors.panel import Panel
+from dualview.behaviors.panel_regression import PanelRegression
+from dualview.distributions import G
+from dualview.kernels import polya_gamma
+from dualview.model import Model
+from dualview.partitions import ChineseRestaurant, FiniteDirichlet, OneCluster
+
+N_USERS = 5
+USER = np.array([1, 2, 2, 3, 4, 1, 4, 4, 2])  # user 0 has no observations
+
+
+def panel(n_dims: int) -> Panel:
+    design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
+    return Panel.of(USER, design, np.zeros(len(USER)), N_USERS)
+
+
+def regression(n_dims: int = 3) -> PanelRegression:
+    return PanelRegression(panel(n_dims), 1.0)
+
+
+def choices(n_dims: int = 3, n_items: int = 2) -> LogitPanel:
+    appeal = np.random.default_rng(8).integers(-1, 2, (len(USER), n_items)).astype(float)
+    return LogitPanel(panel(n_dims), sparse.csr_array(appeal), np.linspace(-0.5, 0.5, len(USER)))
+
+
+def model(partition: Any, likelihood: Any, with_features: bool = True) -> Model:
+    return Model(partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS)
+
+
+MODELS = {
+    "regressions, process": lambda: model(ChineseRestaurant(), regression()),
+    "regressions, three clusters": lambda: model(FiniteDirichlet(3), regression(2), False),
+    "choices, process": lambda: model(ChineseRestaurant(), choices()),
+    "choices of one number, one cluster": lambda: model(OneCluster(), choices(1), False),
+    "choices without items, three clusters": lambda: model(FiniteDirichlet(3), choices(2, 0), False),
+}
+SLOW = {"regressions, process", "choices, process"}
+
+
+def slow(case: str) -> Any:
+    return pytest.param(case, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [slow(name) if name in SLOW else name for name in MODELS])
+def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
+    name, size = worst(joint_test(MODELS[name](), seed=0))
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("name", MODELS)
+def test_sampler_leaves_the_joint_prior_as_it_is_again(name: str, seed: int) -> None:
+    name, size = worst(joint_test(MODELS[name](), seed))
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+def noise_counts_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The noise's degrees of freedom from users, not from observations."""
+    right = PanelRegression.noise_law
+    monkeypatch.setattr(PanelRegression, "noise_law", lambda self, r: G(1.0 + N_USERS, right(self, r).inverse_scale))
+
+
+def no_tilt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ω from PG(1, 0) whatever the log odds are."""
+    draw = polya_gamma.draw_into
+    monkeypatch.setattr(polya_gamma, "draw_into", lambda stream, tilts, out: draw(stream, 0.0 * tilts, out))
+
+
+def items_without_their_own_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The items' coefficients regressed on what is left after them."""
+    right = LogitPanel.redraw
+
+    def wrong(self: LogitPanel, rng: Any, latent: np.ndarray, params: Any, terms: Any, prior: Any) -> Any:
+        own = self.offsets @ params["coefficients"]
+        return right(self, rng, latent, params, terms._replace(residual=terms.residual - own), prior)
+
+    monkeypatch.setattr(LogitPanel, "redraw", wrong)
+
+
+MUTANTS = {
+    "noise-counts-users": (noise_counts_users, "regressions, three clusters"),
+    "no-tilt": (no_tilt, "choices of one number, one cluster"),
+    "items-without-their-own-part": (items_without_their_own_part, "choices of one number, one cluster"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    install, name = MUTANTS[mutant]
+    install(monkeypatch)
+    try:
+        _, size = worst(joint_test(MODELS[name](), seed=0))
+    except LostChainsError:
+        assert mutant == "no-tilt"  # without the tilt, large odds run away
+    else:
+        assert size > REJECT
