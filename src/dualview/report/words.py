@@ -1,0 +1,208 @@
+"""The sentences of a report."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualview.posterior import Posterior
+from dualview.posterior.partition import PartitionEstimate
+from dualview.report.numbers import counted, listed, number, share
+
+POWER = "catalytic power"
+NO_LATENT = "The run was fitted without threads, so there are no latent coefficients: roles come from features alone."
+_HIGH, _LOW = 0.75, 0.25  # a median above the upper, or below the lower, quartile of all users
+_MOST_NAMES = 4
+
+
+def title(folder: Path) -> str:
+    return f"Roles of users: {folder.resolve().name}"
+
+
+def overview(post: Posterior, folder: Path, n_roles: int) -> list[str]:
+    """What was done, in a few paragraphs."""
+    del folder
+    has_features, has_threads = post.features is not None, "latent" in post
+    return [
+        _data_sentence(post, has_features, has_threads),
+        _model_sentence(post, has_features, has_threads),
+        f"A Gibbs sampler ran {counted(post.n_chains, 'chain', 'chains')}; {_draws(post)}. The partition that is closest to all "
+        f"of them has {counted(n_roles, 'role', 'roles')}, and the rest of this page is about these.",
+    ]
+
+
+def _data_sentence(post: Posterior, has_features: bool, has_threads: bool) -> str:
+    users = counted(post.n_users, "user", "users")
+    parts = []
+    if has_features:
+        names = post.feature_names
+        shown = listed(names) if len(names) <= 12 else f"{', '.join(names[:12])} and {len(names) - 12} more"
+        parts.append(f"by {counted(len(names), 'feature', 'features')} ({shown})")
+    if has_threads:
+        n = post.n_observations
+        parts.append(f"by what came of {'the threads' if n is None else counted(n, 'thread', 'threads')} they took part in")
+    return f"{users} are described {' and '.join(parts)}."
+
+
+def _model_sentence(post: Posterior, has_features: bool, has_threads: bool) -> str:
+    alike = " and ".join(
+        [*(["in their features"] if has_features else []), *(["in what they add to threads"] if has_threads else [])]
+    )
+    number_of = "was inferred from the data" if post.n_clusters is None else f"was set to {post.n_clusters}"
+    text = f"The model sorts users into roles, groups that are alike {alike}; the number of roles {number_of}."
+    if has_threads:
+        text += (
+            " The outcome of a thread is taken as the sum of its participants' latent coefficients, here called catalytic "
+            "powers, plus noise. A coefficient says what tends to come with a user's participation, not what it causes."
+        )
+    return text
+
+
+def _draws(post: Posterior) -> str:
+    if post.summary is None:
+        return f"{counted(post.n_chains * post.n_draws, 'draw', 'draws')} of the posterior were kept"
+    made = int(post.summary.sizes["chain"] * post.summary.sizes["iteration"])
+    return (
+        f"of {made:,} draws of the posterior a summary was kept, and {post.n_chains * post.n_draws:,} of them whole: roles, "
+        "intervals and similarities below rest on the whole ones"
+    )
+
+
+def roles_intro(post: Posterior, estimate: PartitionEstimate, n_roles: int) -> list[str]:
+    """How many roles, how sure, and how to read the cards."""
+    counts = post.flat("n_clusters") if post.summary is None else np.asarray(post.summary["n_clusters"].values).ravel()
+    text = "Roles are numbered from the largest, as in users.csv."
+    if post.n_clusters is None:
+        low, high = np.quantile(counts, [0.05, 0.95], method="nearest")
+        text += (
+            f" The estimate has {n_roles}; draws of the posterior have {counts.mean():.1f} on average, and nine in ten of them "
+            f"have {f'{low:.0f}' if low == high else f'{low:.0f} to {high:.0f}'}."
+        )
+    certainty = float(np.mean(estimate.membership))
+    return [
+        text,
+        f"A user's certainty is the probability of being together with another member of the role, taken at random; over all "
+        f"users it is {share(certainty)} on average. Typical members are sure ones with features near the role's medians.",
+    ]
+
+
+def standing(names: list[str], values: Any, order: list[int]) -> str:
+    """In which features a role stands out, from the most telling one."""
+    high = [names[j] for j in order if values[j] > _HIGH]
+    low = [names[j] for j in order if values[j] < _LOW]
+    parts = [f"{word} {_some(found)}" for word, found in (("high", high), ("low", low)) if found]
+    if not parts:
+        return "Ordinary in every feature: all medians lie in the middle half of all users."
+    return f"Stands out: {'; '.join(parts)}."
+
+
+def _some(names: list[str]) -> str:
+    return listed(names) if len(names) <= _MOST_NAMES else f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
+
+
+def power_intro(post: Posterior, fewest: int) -> str:
+    n_draws = post.n_chains * post.n_draws
+    caution = "" if n_draws >= fewest else f" With {counted(n_draws, 'whole draw', 'whole draws')} the intervals are rough."
+    return (
+        "What one participation of a user adds to the outcome of a thread, other things equal, in units of the outcome. The "
+        "marker is the mean over the members of a role, the bar its 95 % interval, light dots are the members one by one. The "
+        f"dashed line is the mean of all users, the solid one zero.{caution}"
+    )
+
+
+def map_intro(has_features: bool, has_latent: bool, chosen: list[str]) -> str:
+    text = "A marker per user, by role. Point at one, or touch it, to see who it is."
+    if has_features and len(chosen) > 1:
+        text += f" It starts with the two features that tell the roles apart best, {listed(chosen)}; choose others, or {POWER}."
+    elif not has_features:
+        text += " The run has no features, so users are placed by what they add to threads and by their certainty."
+    if has_features and not has_latent:
+        text = text.replace(f"; choose others, or {POWER}", "; others can be chosen")
+    return text
+
+
+def users_note(n: int, n_shown: int) -> str:
+    if n == n_shown:
+        return f"All {counted(n, 'user', 'users')}."
+    return (
+        f"{n_shown:,} of {n:,} users, here and on the map: of each role the members who are surest, in proportion to its size. "
+        "users.csv in the run's folder has everybody."
+    )
+
+
+def too_many_for_similarity(n_users: int, most: int) -> str:
+    return f"Left out: a picture of all pairs of {n_users:,} users would be too large (the limit is {most:,} users)."
+
+
+def too_few_draws(post: Posterior, fewest: int) -> str:
+    kept = "whole draws were kept of this run's summary" if post.summary is not None else "draws were made"
+    return f"Left out: only {post.n_chains * post.n_draws} {kept}; shares of draws need at least {fewest}."
+
+
+def similarity_intro(post: Posterior) -> str:
+    kept = "draws" if post.summary is None else "draws that were kept whole"
+    return (
+        f"How often two users are in one role, over {post.n_chains * post.n_draws:,} {kept}: dark squares along the diagonal "
+        "are roles whose members stay together, grey beside them is doubt, and grey between two roles says that they are hard "
+        "to tell apart."
+    )
+
+
+def predictions(scores: dict[str, Any]) -> list[str]:
+    """How good the predictions are, and whether their intervals can be believed."""
+    level, inside = scores["coverage"][-1]
+    r2 = scores["r2"]
+    if not np.isfinite(r2):
+        strength = "The outcomes are all the same, so there was nothing to explain."
+    elif r2 <= 0:
+        strength = "The predictions do no better than the mean of these outcomes would: there is no signal to be seen here."
+    else:
+        size = "a small part" if r2 < 0.1 else "a part" if r2 < 0.5 else "most"
+        strength = f"The predictions explain {share(r2)} of the variance of these outcomes, {size} of it."
+    error = 1.96 * np.sqrt(level * (1 - level) / scores["n"])
+    if abs(inside - level) <= error:
+        honest = "as calibrated predictions would"
+    else:
+        honest = "fewer than they should: they are too narrow" if inside < level else "more than they should: they are too wide"
+    return [
+        f"{counted(scores['n'], 'thread', 'threads')} with known outcomes were predicted (predictions.csv). {strength}",
+        f"Intervals of {share(level)} held {share(inside)} of the outcomes, {honest}. If these threads were part of the fit, "
+        "none of this says anything about threads to come.",
+    ]
+
+
+def score_rows(scores: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        ("threads", f"{scores['n']:,}"),
+        ("negative log-likelihood per thread", number(scores["nll"], 4)),
+        ("root mean squared error", number(scores["rmse"], 4)),
+        ("R² against the mean of these outcomes", number(scores["r2"], 3)),
+        *((f"outcomes inside the {share(level)} interval", share(inside)) for level, inside in scores["coverage"]),
+    ]
+
+
+def predictions_alt(scores: dict[str, Any]) -> str:
+    level, inside = scores["coverage"][-1]
+    return (
+        f"Predictive means and {share(level)} intervals of {scores['n']:,} threads sorted by outcome, with the outcomes; "
+        f"{share(inside)} of them are inside."
+    )
+
+
+def calibration_alt(scores: dict[str, Any]) -> str:
+    parts = [f"{share(inside)} inside the {share(level)} interval" for level, inside in scores["coverage"]]
+    return f"Share of outcomes inside central intervals against their probability: {listed(parts)}."
+
+
+def verdict_headline(converged: bool) -> str:
+    if converged:
+        return "The chains agree with each other, and are long enough for what is said here."
+    return "The chains do not agree well enough yet: take roles, sizes and intervals as provisional."
+
+
+def diagnostics_note(n_all: int, n_shown: int, n_chains: int) -> str:
+    alike = "Lines are chains, by draw" if n_chains > 1 else "The line is the chain, by draw"
+    return (
+        f"{alike}; they should look alike and wander over the same range. R̂ compares the chains (wanted: 1.01 at most), "
+        f"effective draws say what the draws are worth. {n_shown} of {n_all} quantities, the worst included."
+    )
