@@ -3,6 +3,7 @@
 A section that the run has nothing for has a word of explanation under ``missing``.
 """
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview import plots
-from dualview.mixture import DualViewMixture
 from dualview.plots.canvas import groups_of
 from dualview.posterior import Posterior
 from dualview.posterior.partition import PartitionEstimate
-from dualview.posterior.profiles import Profile, mean_latent, profile, ranks_of, separation
+from dualview.posterior.profiles import MeanLatent, Profile, mean_latent, profile, ranks_of, separation
 from dualview.report import pictures, words
 from dualview.report.checks import diagnostics_section
 from dualview.report.comparison import comparison_section
-from dualview.report.extras import Predicted, read_json, read_predictions
-from dualview.report.numbers import number, rounded, share
+from dualview.report.extras import ForumFiles, Predicted, read_activity, read_forum_files, read_predictions
+from dualview.report.numbers import decimals, estimate, number, rounded, share
 from dualview.report.settings import settings_section
 from dualview.runs import opened
 
@@ -29,6 +29,7 @@ Section = dict[str, Any]
 
 MOST_USERS = 3000  # in the table and on the map
 _MOST_CARDS = 12  # roles shown at length
+_FEWEST_MEMBERS = 3  # of a role shown at length
 _MOST_DOTS = 250  # users of a role beside its interval
 _SIMILARITY_USERS = 3000
 _FEWEST_DRAWS = 40  # for the ends of a 95 % interval and for shares of draws
@@ -39,21 +40,21 @@ _COLUMNS = 4  # features in the table of users
 def collect_run(folder: Path) -> dict[str, Any]:
     """Everything a report says about the finished run in a folder."""
     plots.require_matplotlib()
-    run = _Run(opened(folder))
+    run = _Run(folder)
     predicted = read_predictions(folder)
-    evaluation = read_json(folder / "evaluation.json")
     return {
-        "title": words.title(folder),
-        "words": words.overview(run.post, folder, run.n_roles),
+        "title": words.title(folder, run.forum.settings),
+        "notes": [words.sentence(note) for note in run.forum.settings.get("notes", [])],
+        "words": words.overview(run.post, run.n_roles, run.forum.settings),
         "roles": _roles(run),
         "power": _power(run),
         "map": _map(run),
         "users": _users(run),
         "similarity": _similarity(run),
-        "predictions": _predictions(predicted),
-        "comparison": comparison_section(evaluation),
+        "predictions": _predictions(predicted, run.forum),
+        "comparison": comparison_section(run.forum.evaluation),
         "diagnostics": diagnostics_section(run.post),
-        "settings": settings_section(folder),
+        "settings": settings_section(folder, run.forum.settings),
         "data": _data(run),
     }
 
@@ -61,14 +62,19 @@ def collect_run(folder: Path) -> dict[str, Any]:
 class _Run:
     """A fitted model with what several sections need of it."""
 
-    def __init__(self, model: DualViewMixture) -> None:
-        self.model = model
+    def __init__(self, folder: Path) -> None:
+        self.model = model = opened(folder)
         self.post: Posterior = model.posterior_
         self.estimate: PartitionEstimate = self.post.partition_estimate()
         self.labels = self.estimate.labels
         self.n_roles = int(self.labels.max()) + 1
         self.ids = self.post.user_ids
-        self.features = self.post.features
+        self.forum = read_forum_files(folder)
+        self.features, self.names, self.units = self.post.features, self.post.feature_names, ""
+        activity = read_activity(folder, self.ids)
+        if activity is not None:
+            self.features, self.names = activity.to_numpy(dtype=float), [str(name) for name in activity]
+            self.units = words.units(self.names, self.post.feature_names)
         self.ranks = None if self.features is None else ranks_of(self.features)
         membership = self.estimate.membership
         self.profiles: list[Profile] = [
@@ -79,16 +85,20 @@ class _Run:
             self.latent = self.post.flat("latent")
             self.latent_mean = self.post.latent_mean
             self.low, self.high = self.post.interval("latent", 0.95)
+        self.powers: list[MeanLatent] = []
+        if self.latent is not None:
+            self.powers = [mean_latent(self.latent, self.latent_mean, item.users) for item in self.profiles]
+            self.decimals = decimals(float(np.median([power.high - power.low for power in self.powers])))
         self.looks = [pictures.cluster_look(role) for role in range(self.n_roles)]
 
-    @property
+    @cached_property
     def by_separation(self) -> list[int]:
         """Features from the one that tells roles apart best to the one that does so least."""
         if self.ranks is None:
             return []
         return [int(j) for j in np.argsort(-separation(self.ranks, self.labels), kind="stable")]
 
-    @property
+    @cached_property
     def shown(self) -> Users:
         """The users who are listed: all, or the surest of each role in proportion to its size."""
         if len(self.labels) <= MOST_USERS:
@@ -103,17 +113,19 @@ class _Run:
 
 def _roles(run: _Run) -> Section:
     roles = [_role(run, role) for role in range(run.n_roles)]
+    n_cards = max(1, min(_MOST_CARDS, sum(role["size"] >= _FEWEST_MEMBERS for role in roles)))
     return {
         "intro": words.roles_intro(run.post, run.estimate, run.n_roles),
-        "cards": roles[:_MOST_CARDS],
-        "others": roles[_MOST_CARDS:],
+        "cards": roles[:n_cards],
+        "others": roles[n_cards:],
         "has_features": run.features is not None,
+        "units": run.units,
+        "meanings": run.forum.meanings,
     }
 
 
 def _role(run: _Run, role: int) -> dict[str, Any]:
     found = run.profiles[role]
-    names = run.post.feature_names
     result: dict[str, Any] = {
         "role": role,
         "look": run.looks[role],
@@ -121,14 +133,15 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
         "share": share(len(found.users) / len(run.labels)),
         "certainty": share(float(run.estimate.membership[found.users].mean())),
         "typical": [run.ids[u] for u in found.users[:_TYPICAL]],
+        "label": run.forum.roles.get(role, {}).get("label"),
         "features": [],
         "words": "",
     }
     if found.quartiles is not None and found.standing is not None:
-        result["words"] = words.standing(names, found.standing, run.by_separation)
+        result["words"] = words.standing(run.names, found.standing, run.by_separation)
         result["features"] = [
             {
-                "name": names[j],
+                "name": run.names[j],
                 "low": number(found.quartiles[0, j]),
                 "median": number(found.quartiles[1, j]),
                 "high": number(found.quartiles[2, j]),
@@ -137,9 +150,11 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
             }
             for j in run.by_separation
         ]
-    if run.latent is not None:
-        latent = mean_latent(run.latent, run.latent_mean, found.users)
-        result["latent"] = {"mean": number(latent.mean), "low": number(latent.low), "high": number(latent.high)}
+    if run.powers:
+        latent = run.powers[role]
+        result["latent"] = estimate(latent.mean, latent.low, latent.high, run.decimals)
+        factor = run.forum.roles.get(role, {}).get("factor")
+        result["factor"] = None if factor is None else estimate(factor["mean"], factor["low"], factor["high"], 2)
     return result
 
 
@@ -147,7 +162,7 @@ def _power(run: _Run) -> Section:
     """Roles from the most powerful to the least, with places along a common axis in percent."""
     if run.latent is None:
         return {"missing": words.NO_LATENT}
-    found = [mean_latent(run.latent, run.latent_mean, item.users) for item in run.profiles]
+    found = run.powers
     dots = [item.users[:_MOST_DOTS] for item in run.profiles]
     ends = [*run.latent_mean[np.concatenate(dots)], *(item.low for item in found), *(item.high for item in found), 0.0]
     axis = _Axis(float(min(ends)), float(max(ends)))
@@ -159,10 +174,8 @@ def _power(run: _Run) -> Section:
                 "role": role,
                 "look": run.looks[role],
                 "size": len(run.profiles[role].users),
-                "mean": number(latent.mean),
-                "low": number(latent.low),
-                "high": number(latent.high),
-                "above": share(latent.above),
+                **estimate(latent.mean, latent.low, latent.high, run.decimals),
+                "above": share(float(np.clip(latent.above, 1e-3, 1 - 1e-3))),  # no number of draws makes it certain
                 "at": axis.place(latent.mean),
                 "from": axis.place(latent.low),
                 "to": axis.place(latent.high),
@@ -171,7 +184,7 @@ def _power(run: _Run) -> Section:
         )
     return {
         "missing": None,
-        "intro": words.power_intro(run.post, _FEWEST_DRAWS),
+        "intro": words.power_intro(run.post, run.forum.settings, _FEWEST_DRAWS),
         "rows": rows,
         "most_dots": _MOST_DOTS if max(len(item.users) for item in run.profiles) > _MOST_DOTS else None,
         "ticks": [{"at": axis.place(tick), "text": number(tick)} for tick in axis.ticks],
@@ -203,7 +216,7 @@ def _map(run: _Run) -> Section:
     """Which two quantities the map starts with."""
     if run.features is None and run.latent is None:
         return {"missing": "There is nothing to map: the run has neither features nor latent coefficients."}
-    chosen = [run.post.feature_names[j] for j in run.by_separation[:2]]
+    chosen = [run.names[j] for j in run.by_separation[:2]]
     return {"missing": None, "intro": words.map_intro(run.features is not None, run.latent is not None, chosen)}
 
 
@@ -221,13 +234,13 @@ def _similarity(run: _Run) -> Section:
     return {"missing": None, "picture": pictures.similarity(run.model), "intro": words.similarity_intro(run.post)}
 
 
-def _predictions(predicted: Predicted | str) -> Section:
+def _predictions(predicted: Predicted | str, forum: ForumFiles) -> Section:
     if isinstance(predicted, str):
         return {"missing": predicted}
     scores = predicted.scores()
     return {
         "missing": None,
-        "words": words.predictions(scores),
+        "words": words.predictions(scores, forum.settings),
         "scores": words.score_rows(scores),
         "pictures": [
             {
@@ -251,13 +264,12 @@ def _data(run: _Run) -> dict[str, Any]:
     if run.latent is not None:
         columns.append({"name": words.POWER, "values": rounded(run.latent_mean[shown])})
         columns[0] |= {"low": rounded(run.low[shown]), "high": rounded(run.high[shown])}
+        columns[0]["decimals"] = decimals(float(np.median(run.high - run.low)))
     first = len(columns)
     if run.features is not None:
-        columns += [
-            {"name": name, "values": rounded(run.features[shown, j])} for j, name in enumerate(run.post.feature_names)
-        ]
+        columns += [{"name": name, "values": rounded(run.features[shown, j])} for j, name in enumerate(run.names)]
     separating = [first + j for j in run.by_separation]
-    axes = ([*separating, *range(first)] + [-1, -1])[:2]
+    axes = ([*separating, *range(first), -1, -1])[:2]
     return {
         "users": [run.ids[u] for u in shown],
         "role": run.labels[shown].tolist(),

@@ -1,13 +1,13 @@
 """The section that sets the model beside others on the test threads: evaluation.json, where the run has one.
 
-It is an object with ``scores``, an object per model with numbers by name (nll, rmse, r2, coverage and others), and, where
-known, ``n_test`` and ``words``, a paragraph or a list of them.
+Its ``scores`` are a list with an object per model: name, words, nll, rmse, r2 and coverage by probability. ``differences`` say
+how much better the model predicts than another, ``verdict`` what to think of it.
 """
 
 from typing import Any
 
 from dualview.errors import FileError
-from dualview.report.numbers import number, share
+from dualview.report.numbers import listed, number, share
 
 NO_EVALUATION = "This run was not compared with other models: there is no evaluation.json. 'dualview forum' writes one."
 _NAMES = {
@@ -15,54 +15,74 @@ _NAMES = {
     "rmse": ("RMSE", "less is better"),
     "r2": ("R²", "more is better"),
     "coverage": ("inside 95 %", "95 % is right"),
+    "gain": ("dual model better by", "nats a thread, ± standard error"),
 }
-_SMALLER_IS_BETTER = {"nll", "rmse"}
+_WIDE = {"rmse", "gain"}  # left out on narrow screens
+_LESS_IS_BETTER = {"nll": True, "rmse": True, "r2": False}
 
 
 def comparison_section(evaluation: dict[str, Any] | None) -> dict[str, Any]:
     """A row per model and a column per score, the best of each marked."""
     if evaluation is None:
         return {"missing": NO_EVALUATION}
-    scores = _scores(evaluation)
-    names = [name for name in _NAMES if any(name in row for row in scores.values())]
-    best = {name: _best(scores, name) for name in names}
+    rows = _rows(evaluation)
+    names = [name for name in _NAMES if any(row.get(name) is not None for row in rows)]
+    best = {name: _best(rows, name) for name in names}
     return {
         "missing": None,
-        "words": _paragraphs(evaluation.get("words")),
+        "words": [text for text in (evaluation.get("verdict"), _convergence(evaluation)) if text],
         "n_test": evaluation.get("n_test"),
-        "columns": [{"name": _NAMES[name][0], "note": _NAMES[name][1]} for name in names],
+        "columns": [{"name": _NAMES[name][0], "note": _NAMES[name][1], "wide": name in _WIDE} for name in names],
         "rows": [
-            {"model": model, "cells": [{"text": _cell(name, row.get(name)), "best": model in best[name]} for name in names]}
-            for model, row in scores.items()
+            {
+                "model": row["model"],
+                "cells": [
+                    {
+                        "text": _cell(name, row.get(name)),
+                        "best": _cell(name, row.get(name)) in best[name],
+                        "wide": name in _WIDE,
+                    }
+                    for name in names
+                ],
+            }
+            for row in rows
         ],
     }
 
 
-def _scores(evaluation: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    found = evaluation.get("scores")
-    if isinstance(found, list) and all(isinstance(row, dict) and "model" in row for row in found):
-        found = {str(row["model"]): row for row in found}
-    if not isinstance(found, dict) or not all(isinstance(row, dict) for row in found.values()):
-        raise FileError("evaluation.json must have 'scores', an object per model with its numbers; it has something else there.")
-    return {str(model): row for model, row in found.items()}
+def _rows(evaluation: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row per model, with the share inside the 95 % interval and the model's gain over it."""
+    scores = evaluation.get("scores")
+    if not isinstance(scores, list) or not all(isinstance(row, dict) and "name" in row for row in scores):
+        raise FileError("evaluation.json must have 'scores', a list with an object per model; it has something else there.")
+    gains = {item["than"]: item for item in evaluation.get("differences", [])}
+    return [
+        {
+            **row,
+            "model": row.get("words") or row["name"],
+            "coverage": row.get("coverage", {}).get("0.95"),
+            "gain": gains.get(row["name"]),
+        }
+        for row in scores
+    ]
 
 
-def _best(scores: dict[str, dict[str, Any]], name: str) -> set[str]:
-    """Models with the best figure as it is shown; none for coverage, which is not better the larger it is."""
-    known = {model: float(row[name]) for model, row in scores.items() if isinstance(row.get(name), int | float)}
-    if name == "coverage" or len(known) < 2:
+def _best(rows: list[dict[str, Any]], name: str) -> set[str]:
+    """The best figure as it is shown; none where a larger or smaller one is not better."""
+    known = [float(row[name]) for row in rows if row.get(name) is not None]
+    if name not in _LESS_IS_BETTER or len(known) < 2:
         return set()
-    target = min(known.values()) if name in _SMALLER_IS_BETTER else max(known.values())
-    return {model for model, value in known.items() if _cell(name, value) == _cell(name, target)}
+    return {_cell(name, min(known) if _LESS_IS_BETTER[name] else max(known))}
 
 
 def _cell(name: str, value: Any) -> str:
-    if not isinstance(value, int | float):
+    if value is None:
         return "–"
-    return share(value) if name == "coverage" else number(float(value), 4)
+    if name == "gain":
+        return f"{value['gain']:+.4f} ± {value['error']:.4f}".replace("-", "−")
+    return share(float(value)) if name == "coverage" else number(float(value), 4)
 
 
-def _paragraphs(text: Any) -> list[str]:
-    if text is None:
-        return []
-    return [str(part) for part in text] if isinstance(text, list) else [str(text)]
+def _convergence(evaluation: dict[str, Any]) -> str:
+    doubtful = [name for name, converged in evaluation.get("converged", {}).items() if not converged]
+    return f"Chains that have not converged: those of the {listed(doubtful)} model." if doubtful else ""

@@ -16,7 +16,23 @@ def number(value: float, digits: int = 3) -> str:
     text = f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
     if "e" in text and abs(value) >= 1e-4:
         text = f"{value:,.6f}".rstrip("0")
-    return ("0" if text == "-0" else text).replace("-", "−")
+    return _signed(text)
+
+
+def decimals(width: float) -> int:
+    """How many decimals tell two significant digits of an interval of this width."""
+    return max(0, 1 - math.floor(math.log10(width))) if width > 0 else 3
+
+
+def estimate(mean: float, low: float, high: float, digits: int) -> dict[str, str]:
+    """A number and its interval with so many decimals."""
+    texts = (f"{value:,.{digits}f}" for value in (mean, low, high))
+    return dict(zip(("mean", "low", "high"), (_signed(text) for text in texts), strict=True))
+
+
+def _signed(text: str) -> str:
+    """With a real minus sign, and none before nothing."""
+    return text.lstrip("-") if not text.strip("-0.,") else text.replace("-", "−")
 
 
 def share(value: float) -> str:

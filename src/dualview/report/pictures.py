@@ -34,7 +34,11 @@ def png(draw: Callable[[Any], Any], size: tuple[float, float]) -> dict[str, Any]
 
 
 def similarity(model: DualViewMixture) -> dict[str, Any]:
-    return png(lambda ax: plots.similarity(model, ax), (5.4, 4.4))
+    def draw(ax: Any) -> None:
+        plots.similarity(model, ax).set(xlabel="users, by role", ylabel="users, by role")
+        ax.figure.axes[-1].set_ylabel("probability of being in the same role")
+
+    return png(draw, (5.4, 4.4))
 
 
 def predictions(prediction: NormalMixture, y: Array) -> dict[str, Any]:

@@ -26,21 +26,35 @@ _OPTIONS = {
 }
 
 
-def settings_section(folder: Path) -> dict[str, Any]:
+def settings_section(folder: Path, forum: dict[str, Any]) -> dict[str, Any]:
     """The command, the settings, digests of the data and the versions the run was made with."""
     manifest = read_json(folder / "manifest.json") or {}
     made_with = manifest.get("made_with", {})
     digests = {name: value for name, value in made_with.items() if _is_digest(value)}
     plain = {name: value for name, value in made_with.items() if name not in digests}
     return {
-        "command": fit_command(Request.load(folder)) if (folder / "request.json").is_file() else None,
+        "command": _command(folder, forum),
         "tables": [
-            ("Settings", [(name, _text(value)) for name, value in plain.items()]),
-            ("Versions", [(name, str(value)) for name, value in manifest.get("versions", {}).items()]),
+            ("Columns of the file", _rows({name: value for name, value in forum.get("columns", {}).items() if value})),
+            ("What was made of the posts", _rows(forum.get("options", {}))),
+            ("Counts on the way", _rows(forum.get("facts", {}))),
+            ("Settings of the sampler", _rows(plain)),
+            ("Versions", _rows(manifest.get("versions", {}))),
             ("Digests of the data (SHA-256, shortened)", [(n, v.removeprefix("sha256:")[:16]) for n, v in digests.items()]),
         ],
         "reporter": __version__,
     }
+
+
+def _command(folder: Path, forum: dict[str, Any]) -> str | None:
+    if forum.get("command"):
+        source = str(forum.get("source") or "")
+        return str(forum["command"]).replace(source, Path(source).name) if source else str(forum["command"])
+    return fit_command(Request.load(folder)) if (folder / "request.json").is_file() else None
+
+
+def _rows(values: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(name.replace("_", " "), _text(value)) for name, value in values.items()]
 
 
 def fit_command(request: Request) -> str:
@@ -77,4 +91,13 @@ def _is_digest(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
+    """A setting as people write it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or value in ([], {}):
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    if isinstance(value, int):
+        return f"{value:,}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

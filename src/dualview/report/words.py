@@ -15,19 +15,24 @@ _HIGH, _LOW = 0.75, 0.25  # a median above the upper, or below the lower, quarti
 _MOST_NAMES = 4
 
 
-def title(folder: Path) -> str:
-    return f"Roles of users: {folder.resolve().name}"
+def title(folder: Path, forum: dict[str, Any]) -> str:
+    """Named after the file of posts, or after the run's folder."""
+    return f"Roles of users: {Path(forum.get('source') or folder.resolve()).name}"
 
 
-def overview(post: Posterior, folder: Path, n_roles: int) -> list[str]:
+def sentence(note: str) -> str:
+    """A note with a capital and a full stop."""
+    return f"{note[:1].upper()}{note[1:]}{'' if note.endswith('.') else '.'}"
+
+
+def overview(post: Posterior, n_roles: int, forum: dict[str, Any]) -> list[str]:
     """What was done, in a few paragraphs."""
-    del folder
     has_features, has_threads = post.features is not None, "latent" in post
     return [
-        _data_sentence(post, has_features, has_threads),
+        _data_sentence(post, has_features, has_threads) + _forum_sentence(forum),
         _model_sentence(post, has_features, has_threads),
-        f"A Gibbs sampler ran {counted(post.n_chains, 'chain', 'chains')}; {_draws(post)}. The partition that is closest to all "
-        f"of them has {counted(n_roles, 'role', 'roles')}, and the rest of this page is about these.",
+        f"A Gibbs sampler ran {counted(post.n_chains, 'chain', 'chains')}; {_draws(post)}. The partition that is closest to "
+        f"all of them has {counted(n_roles, 'role', 'roles')}, and the rest of this page is about these.",
     ]
 
 
@@ -42,6 +47,15 @@ def _data_sentence(post: Posterior, has_features: bool, has_threads: bool) -> st
         n = post.n_observations
         parts.append(f"by what came of {'the threads' if n is None else counted(n, 'thread', 'threads')} they took part in")
     return f"{users} are described {' and '.join(parts)}."
+
+
+def _forum_sentence(forum: dict[str, Any]) -> str:
+    if not {"outcome", "first_posts", "test_threads"} <= set(forum):
+        return ""
+    return (
+        f" What came of a thread is the {forum['outcome']}; those who took part are the authors of its first "
+        f"{forum['first_posts']} posts. {forum['test_threads']:,} later threads were kept for the test."
+    )
 
 
 def _model_sentence(post: Posterior, has_features: bool, has_threads: bool) -> str:
@@ -97,14 +111,23 @@ def standing(names: list[str], values: Any, order: list[int]) -> str:
 
 
 def _some(names: list[str]) -> str:
-    return listed(names) if len(names) <= _MOST_NAMES else f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
+    return (
+        listed(names) if len(names) <= _MOST_NAMES else f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
+    )
 
 
-def power_intro(post: Posterior, fewest: int) -> str:
+def units(names: list[str], fitted: list[str]) -> str:
+    """Which of the quantities shown the model has seen."""
+    unseen = [name for name in names if name not in fitted]
+    text = "They are shown as they were counted; the model saw them after the transformations that the settings name."
+    return text if not unseen else f"{text} It has not seen {_some(unseen)}: the settings say why."
+
+
+def power_intro(post: Posterior, forum: dict[str, Any], fewest: int) -> str:
     n_draws = post.n_chains * post.n_draws
     caution = "" if n_draws >= fewest else f" With {counted(n_draws, 'whole draw', 'whole draws')} the intervals are rough."
     return (
-        "What one participation of a user adds to the outcome of a thread, other things equal, in units of the outcome. The "
+        f"What one participation of a user adds to the {forum.get('outcome', 'outcome of a thread')}, other things equal. The "
         "marker is the mean over the members of a role, the bar its 95 % interval, light dots are the members one by one. The "
         f"dashed line is the mean of all users, the solid one zero.{caution}"
     )
@@ -148,7 +171,7 @@ def similarity_intro(post: Posterior) -> str:
     )
 
 
-def predictions(scores: dict[str, Any]) -> list[str]:
+def predictions(scores: dict[str, Any], forum: dict[str, Any]) -> list[str]:
     """How good the predictions are, and whether their intervals can be believed."""
     level, inside = scores["coverage"][-1]
     r2 = scores["r2"]
@@ -166,9 +189,15 @@ def predictions(scores: dict[str, Any]) -> list[str]:
         honest = "fewer than they should: they are too narrow" if inside < level else "more than they should: they are too wide"
     return [
         f"{counted(scores['n'], 'thread', 'threads')} with known outcomes were predicted (predictions.csv). {strength}",
-        f"Intervals of {share(level)} held {share(inside)} of the outcomes, {honest}. If these threads were part of the fit, "
-        "none of this says anything about threads to come.",
+        f"Intervals of {share(level)} held {share(inside)} of the outcomes, {honest}. {_origin(forum)}",
     ]
+
+
+def _origin(forum: dict[str, Any]) -> str:
+    if "test_threads" not in forum:
+        return "If these threads were part of the fit, none of this says anything about threads to come."
+    since = forum.get("cut")
+    return f"These threads began after all those of the fit{f', from {since[:10]} on' if since else ''}."
 
 
 def score_rows(scores: dict[str, Any]) -> list[tuple[str, str]]:

@@ -4,9 +4,10 @@
   const SVG = "http://www.w3.org/2000/svg";
   const PAGE = 25;
   const CERTAINTY = -1;
+  const START = data.power === null ? "certainty" : `column ${data.power}`;
   const byId = (id) => document.getElementById(id);
   const everybody = data.users.map((_, u) => u);
-  const state = { roles: new Set(), find: "", sort: "certainty", down: true, page: 0, user: null, axes: data.axes.slice(), logs: [false, false] };
+  const state = { roles: new Set(), find: "", sort: START, down: true, page: 0, user: null, axes: data.axes.slice(), logs: [false, false] };
 
   const make = (tag, attributes, ...children) => {
     const node = document.createElement(tag);
@@ -20,9 +21,9 @@
     if (text !== undefined) node.textContent = text;
     return node;
   };
-  const number = (value) => {
+  const number = (value, decimals) => {
     if (value === null || value === undefined) return "–";
-    const text = Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
+    const text = decimals !== undefined ? value.toFixed(decimals) : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
     return text.replace("-", "−");
   };
   const percent = (value) => (value > 0 && value < 0.005 ? "<1 %" : value >= 0.995 && value < 1 ? ">99 %" : `${Math.round(100 * value)} %`);
@@ -33,11 +34,12 @@
     svg.append(draw("path", { d: look.path, fill: look.color, stroke: "#262626" }));
     return svg;
   };
+  const cellText = (c, u) => number(data.columns[c].values[u], data.columns[c].decimals);
   const columnName = (c) => (c === CERTAINTY ? "certainty" : data.columns[c].name);
   const columnValues = (c) => (c === CERTAINTY ? data.certainty : data.columns[c].values);
   const interval = (u) => {
     const power = data.columns[data.power];
-    return `${number(power.low[u])} to ${number(power.high[u])}`;
+    return `${number(power.low[u], power.decimals)} to ${number(power.high[u], power.decimals)}`;
   };
 
   // Who is shown: the chosen roles, and names with what was typed in them.
@@ -60,7 +62,7 @@
     { key: "user", text: "user" },
     { key: "role", text: "role" },
     { key: "certainty", text: "certainty", number: true },
-    ...(data.power === null ? [] : [{ key: `column ${data.power}`, text: columnName(data.power), number: true }, { key: null, text: "95 % interval", number: true, wide: true }]),
+    ...(data.power === null ? [] : [{ key: `column ${data.power}`, text: columnName(data.power), number: true, column: data.power }, { key: null, text: "95 % interval", number: true, wide: true }]),
     ...data.listed.map((c) => ({ key: `column ${c}`, text: columnName(c), number: true, wide: true, column: c })),
   ];
   const headClass = (head) => [head.number ? "number" : "", head.wide ? "wide" : ""].join(" ").trim();
@@ -97,7 +99,7 @@
     }
     if (head.key === "role") return make("td", { class: "nowrap" }, marker(data.role[u]), ` ${data.role[u]}`);
     if (head.key === "certainty") return make("td", { class: "number" }, percent(data.certainty[u]));
-    return make("td", { class: headClass(head) }, head.key === null ? interval(u) : number(keys[head.key](u)));
+    return make("td", { class: headClass(head) }, head.key === null ? interval(u) : cellText(head.column, u));
   };
   const showTable = () => {
     showHeads();
@@ -118,7 +120,7 @@
     card.hidden = state.user === null;
     if (state.user === null) return;
     const u = state.user;
-    const facts = [["role", String(data.role[u])], ["certainty", percent(data.certainty[u])], ...data.columns.map((column) => [column.name, number(column.values[u])])];
+    const facts = [["role", String(data.role[u])], ["certainty", percent(data.certainty[u])], ...data.columns.map((column, c) => [column.name, cellText(c, u)])];
     if (data.power !== null) facts.splice(3 + data.power, 0, ["95 % interval", interval(u)]);
     const close = make("button", { type: "button" }, "Close");
     close.addEventListener("click", () => { choose(null); byId("find").focus(); });
@@ -216,7 +218,7 @@
     map.querySelector(".hover")?.remove();
     if (u === null) return;
     map.querySelector("svg").append(draw("circle", { class: "ring hover", cx: places[u][0], cy: places[u][1], r: 9 }));
-    const lines = [`role ${data.role[u]}, certainty ${percent(data.certainty[u])}`, ...(data.power === null ? [] : [`${columnName(data.power)} ${number(columnValues(data.power)[u])} (${interval(u)})`])];
+    const lines = [`role ${data.role[u]}, certainty ${percent(data.certainty[u])}`, ...(data.power === null ? [] : [`${columnName(data.power)} ${cellText(data.power, u)} (${interval(u)})`])];
     for (const c of state.axes) if (c !== data.power && c !== CERTAINTY) lines.push(`${columnName(c)} ${number(columnValues(c)[u])}`);
     tip.replaceChildren(make("strong", {}, name(u)), ...lines.flatMap((line) => [make("br"), line]));
     tip.style.left = `${Math.max(0, Math.min(places[u][0] + 12, map.clientWidth - tip.offsetWidth))}px`;
@@ -286,7 +288,7 @@
     const asked = new URLSearchParams();
     state.roles.forEach((role) => asked.append("role", role));
     if (state.find) asked.set("find", state.find);
-    if (state.sort !== "certainty" || !state.down) asked.set("sort", `${state.sort}|${state.down ? "down" : "up"}`);
+    if (state.sort !== START || !state.down) asked.set("sort", `${state.sort}|${state.down ? "down" : "up"}`);
     if (state.user !== null) asked.set("user", data.users[state.user]);
     const text = asked.toString();
     if (text || location.hash.includes("=")) history.replaceState(null, "", `#${text || "users"}`);
