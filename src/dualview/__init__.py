@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from dualview._version import __version__
 
 if TYPE_CHECKING:
-    from dualview import datasets, errors, plots
+    from dualview import datasets, errors, plots, report
     from dualview.behaviors import SharedOutcome
     from dualview.mixture import DualViewMixture
     from dualview.posterior import Posterior, load
@@ -20,7 +20,7 @@ _HOMES = {
     "SharedOutcome": "dualview.behaviors",
     "load": "dualview.posterior",
 }
-_MODULES = ("datasets", "errors", "plots")
+_MODULES = ("datasets", "errors", "plots", "report")
 
 __all__ = [
     "DualViewMixture",
@@ -32,6 +32,7 @@ __all__ = [
     "errors",
     "load",
     "plots",
+    "report",
 ]
 
 

@@ -56,6 +56,8 @@ def _readable(name: str, post: Posterior) -> str:
         return f"catalytic power of {post.user_ids[int(one[1])]}"
     if pair := re.fullmatch(r"users (\d+) and (\d+) together", name):
         return f"{post.user_ids[int(pair[1])]} and {post.user_ids[int(pair[2])]} in one role"
-    if base := re.fullmatch(r"(log )?features\.(\w+)\[(\d+)\]", name):
-        return f"{base[2].replace('_', ' ')} of {post.feature_names[int(base[3])]}{' (log)' if base[1] else ''}"
+    if base := re.fullmatch(r"(log )?(features|behavior)\.(\w+?)(?:\[(\d+)\])?", name):
+        what = {"features": "the features", "behavior": "catalytic powers"}[base[2]]
+        what = what if base[4] is None else post.feature_names[int(base[4])]
+        return f"{base[3].replace('_', ' ').replace('dof', 'degrees of freedom')} of {what}{' (log)' if base[1] else ''}"
     return name

@@ -121,6 +121,7 @@ def _roles(run: _Run) -> Section:
         "has_features": run.features is not None,
         "units": run.units,
         "meanings": run.forum.meanings,
+        "outcome": words.plain_outcome(run.forum.settings),
     }
 
 
@@ -138,7 +139,7 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
         "words": "",
     }
     if found.quartiles is not None and found.standing is not None:
-        result["words"] = words.standing(run.names, found.standing, run.by_separation)
+        result["words"] = "" if result["label"] else words.standing(run.names, found.standing, run.by_separation)
         result["features"] = [
             {
                 "name": run.names[j],

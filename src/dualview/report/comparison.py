@@ -69,8 +69,10 @@ def _rows(evaluation: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _best(rows: list[dict[str, Any]], name: str) -> set[str]:
     """The best figure as it is shown; none where a larger or smaller one is not better."""
+    if name not in _LESS_IS_BETTER:
+        return set()
     known = [float(row[name]) for row in rows if row.get(name) is not None]
-    if name not in _LESS_IS_BETTER or len(known) < 2:
+    if len(known) < 2:
         return set()
     return {_cell(name, min(known) if _LESS_IS_BETTER[name] else max(known))}
 
@@ -80,6 +82,8 @@ def _cell(name: str, value: Any) -> str:
         return "–"
     if name == "gain":
         return f"{value['gain']:+.4f} ± {value['error']:.4f}".replace("-", "−")
+    if name == "r2":
+        return f"{value:.3f}".replace("-", "−")
     return share(float(value)) if name == "coverage" else number(float(value), 4)
 
 

@@ -98,7 +98,7 @@ def read_activity(folder: Path, users: list[str]) -> pd.DataFrame | None:
     if not path.is_file():
         return None
     try:
-        table = pd.read_csv(path, converters={"user": str})  # somebody can be called NA
+        table = pd.read_csv(path, dtype={"user": str}, keep_default_na=False)  # somebody can be called NA, or 007
     except (OSError, ValueError) as error:
         raise FileError(f"{path} cannot be read as a table: {error}.") from error
     if "user" not in table:

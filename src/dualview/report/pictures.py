@@ -15,7 +15,7 @@ from dualview.posterior.predictive import NormalMixture
 
 Array = NDArray[np.float64]
 
-_DPI = 130
+_DPI = 170
 _MARKER_RADIUS = 6.0
 _LINE_POINTS = 160  # of a chain's line
 _LINE_SIZE = (200, 36)

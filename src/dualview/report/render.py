@@ -15,6 +15,8 @@ from dualview.writing import write_whole
 def render_page(content: dict[str, Any]) -> str:
     """The page of what :func:`collect_run` gives: one HTML text that asks for nothing else."""
     jinja2 = _jinja()
+    from markupsafe import Markup
+
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dualview.report"),
         autoescape=True,
@@ -22,13 +24,13 @@ def render_page(content: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = _breakable
     script, style = (_source(environment, name) for name in ("report.js", "report.css"))
-    markup = _markup()
     page = environment.get_template("report.html").render(
         **content,
-        json_data=markup(json_text(content["data"])),
-        script=markup(script),
-        style=markup(style),
+        json_data=Markup(json_text(content["data"])),
+        script=Markup(script),
+        style=Markup(style),
         policy=f"default-src 'none'; img-src data:; script-src {_digest(script)}; style-src {_digest(style)}; base-uri 'none'; "
         "form-action 'none'",
     )
@@ -72,10 +74,11 @@ def _jinja() -> Any:
     return jinja2
 
 
-def _markup() -> Any:
-    from markupsafe import Markup
+def _breakable(name: str) -> Any:
+    """A long name that may go on in the next line after an underscore."""
+    from markupsafe import Markup, escape
 
-    return Markup
+    return escape(name).replace("_", Markup("_<wbr>"))
 
 
 def _source(environment: Any, name: str) -> str:

@@ -48,9 +48,14 @@ def settings_section(folder: Path, forum: dict[str, Any]) -> dict[str, Any]:
 
 def _command(folder: Path, forum: dict[str, Any]) -> str | None:
     if forum.get("command"):
-        source = str(forum.get("source") or "")
-        return str(forum["command"]).replace(source, Path(source).name) if source else str(forum["command"])
+        return " ".join(shlex.quote(_without_folder(word)) for word in shlex.split(str(forum["command"])))
     return fit_command(Request.load(folder)) if (folder / "request.json").is_file() else None
+
+
+def _without_folder(word: str) -> str:
+    """An absolute path by its name alone, also behind --option=."""
+    option, equals, value = word.rpartition("=")
+    return f"{option}{equals}{Path(value).name}" if Path(value).is_absolute() else word
 
 
 def _rows(values: dict[str, Any]) -> list[tuple[str, str]]:

@@ -20,6 +20,11 @@ def title(folder: Path, forum: dict[str, Any]) -> str:
     return f"Roles of users: {Path(forum.get('source') or folder.resolve()).name}"
 
 
+def plain_outcome(forum: dict[str, Any]) -> str:
+    """What a factor multiplies: the outcome before its logarithm was taken."""
+    return str(forum.get("outcome", "outcome")).removeprefix("logarithm of ")
+
+
 def sentence(note: str) -> str:
     """A note with a capital and a full stop."""
     return f"{note[:1].upper()}{note[1:]}{'' if note.endswith('.') else '.'}"
@@ -173,24 +178,34 @@ def similarity_intro(post: Posterior) -> str:
 
 def predictions(scores: dict[str, Any], forum: dict[str, Any]) -> list[str]:
     """How good the predictions are, and whether their intervals can be believed."""
-    level, inside = scores["coverage"][-1]
     r2 = scores["r2"]
     if not np.isfinite(r2):
         strength = "The outcomes are all the same, so there was nothing to explain."
     elif r2 <= 0:
         strength = "The predictions do no better than the mean of these outcomes would: there is no signal to be seen here."
     else:
-        size = "a small part" if r2 < 0.1 else "a part" if r2 < 0.5 else "most"
-        strength = f"The predictions explain {share(r2)} of the variance of these outcomes, {size} of it."
-    error = 1.96 * np.sqrt(level * (1 - level) / scores["n"])
-    if abs(inside - level) <= error:
-        honest = "as calibrated predictions would"
-    else:
-        honest = "fewer than they should: they are too narrow" if inside < level else "more than they should: they are too wide"
+        strength = f"The predictions explain {share(r2)} of the variance of these outcomes{', which is little' if r2 < 0.1 else ''}."
     return [
         f"{counted(scores['n'], 'thread', 'threads')} with known outcomes were predicted (predictions.csv). {strength}",
-        f"Intervals of {share(level)} held {share(inside)} of the outcomes, {honest}. {_origin(forum)}",
+        f"{_calibration(scores)} {_origin(forum)}",
     ]
+
+
+def _calibration(scores: dict[str, Any]) -> str:
+    """Whether intervals hold as many outcomes as they should, give or take two standard errors."""
+    parts = []
+    for level, inside in scores["coverage"]:
+        error = 2 * np.sqrt(level * (1 - level) / scores["n"])
+        if abs(inside - level) > error:
+            parts.append(f"those of {share(level)} held {share(inside)} of the outcomes and are too {_fault(inside, level)}")
+    if not parts:
+        level, inside = scores["coverage"][-1]
+        return f"Intervals hold what they should: those of {share(level)} held {share(inside)} of the outcomes."
+    return f"Not all intervals hold what they should: {listed(parts)}."
+
+
+def _fault(inside: float, level: float) -> str:
+    return "narrow" if inside < level else "wide"
 
 
 def _origin(forum: dict[str, Any]) -> str:
@@ -205,7 +220,7 @@ def score_rows(scores: dict[str, Any]) -> list[tuple[str, str]]:
         ("threads", f"{scores['n']:,}"),
         ("negative log-likelihood per thread", number(scores["nll"], 4)),
         ("root mean squared error", number(scores["rmse"], 4)),
-        ("R² against the mean of these outcomes", number(scores["r2"], 3)),
+        ("R² against the mean of these outcomes", number(scores["r2"], 2)),
         *((f"outcomes inside the {share(level)} interval", share(inside)) for level, inside in scores["coverage"]),
     ]
 
