@@ -16,7 +16,7 @@ from dualview.report import write_report
 mpl.use("Agg")
 
 FORUM = dv.datasets.agreement(24, 40, n_clusters=3, seed=0)
-EVIL = ["<script>document.hacked = 1</script>", "</script><b>bold</b>", "]]>", "<!--<script>", "NA", 'a"b\'c&amp;', "x" * 90]
+EVIL = ["<script>document.hacked = 1</script>", "</script><b>bold</b>", "]]>", "<!--<script>", "NA", "a\"b'c&amp;", "x" * 90]
 USERS = [*EVIL, *(f"user {u}" for u in range(len(EVIL), 24))]
 SHORT = ["--warmup", "20", "--draws", "30", "--chains", "2", "--quiet"]
 
@@ -30,7 +30,9 @@ def rows_of(participation: np.ndarray, outcome: np.ndarray) -> pd.DataFrame:
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """users.csv, threads.csv, test.csv. pandas takes the user NA for nobody, so that the tables are Parquet."""
     folder = tmp_path_factory.mktemp("tables")
-    users = pd.DataFrame({"user": USERS, "posts": np.exp(FORUM.features[:, 0] / 50), "long_name_of_degree": FORUM.features[:, 1]})
+    users = pd.DataFrame(
+        {"user": USERS, "posts": np.exp(FORUM.features[:, 0] / 50), "long_name_of_degree": FORUM.features[:, 1]}
+    )
     users.to_parquet(folder / "users.parquet")
     rows_of(FORUM.participation, FORUM.outcome).to_parquet(folder / "threads.parquet")
     rows_of(FORUM.test.participation, FORUM.test.outcome).to_parquet(folder / "test.parquet")

@@ -13,8 +13,10 @@ import pytest
 import dualview as dv
 from dualview import cli, runs
 from dualview.errors import FileError
-from dualview.report import collect_run
 from dualview.report import collect as collecting
+from dualview.report import collect_run, render_page, words
+from dualview.report.extras import read_predictions
+from dualview.report.settings import fit_command
 from report.conftest import FORUM, SHORT, USERS
 
 
@@ -86,7 +88,7 @@ def test_the_command_asks_for_the_same_run(found: dict[str, Any], plain: Path, t
         n_whole=7,
         seed=5,
     )
-    assert cli.main(shlex.split(collecting.settings_section.__globals__["fit_command"](odd))[1:]) == 0
+    assert cli.main(shlex.split(fit_command(odd))[1:]) == 0
     assert asked[1] == odd
 
 
@@ -136,19 +138,22 @@ def test_predictions_are_scored(more: dict[str, Any], full: Path) -> None:
 
 
 def test_known_levels_decide_about_calibration(full: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(full, run)
-    table = pd.read_csv(run / "predictions.csv")
-    table.assign(level=np.linspace(0.005, 0.995, 100)).to_csv(run / "predictions.csv", index=False)
-    section = collect_run(run)["predictions"]
-    scores = dict(section["scores"])
-    assert scores["outcomes inside the 50 % interval"] == "50 %"
-    assert scores["outcomes inside the 80 % interval"] == "80 %"
-    assert section["words"][1].startswith("Intervals hold what they should")
-    table.assign(level=0.5).to_csv(run / "predictions.csv", index=False)
-    assert "too wide" in collect_run(run)["predictions"]["words"][1]
-    table.drop(columns="outcome").to_csv(run / "predictions.csv", index=False)
-    assert "no column 'outcome'" in collect_run(run)["predictions"]["missing"]
+    table = pd.read_csv(full / "predictions.csv")
+
+    def said(changed: pd.DataFrame) -> Any:
+        changed.to_csv(tmp_path / "predictions.csv", index=False)
+        return read_predictions(tmp_path)
+
+    exact = said(table.assign(level=np.linspace(0.005, 0.995, 100))).scores()
+    assert exact["coverage"] == [(0.5, 0.5), (0.8, 0.8), (0.95, pytest.approx(0.95, abs=0.011))]
+    assert words.predictions(exact, {})[1].startswith("Intervals hold what they should")
+    assert "too wide" in words.predictions(said(table.assign(level=0.5)).scores(), {})[1]
+    assert "too narrow" in words.predictions(said(table.assign(level=0.001)).scores(), {})[1]
+    assert "part of the fit" in words.predictions(exact, {})[1]
+    assert "no column 'outcome'" in said(table.drop(columns="outcome"))
+    assert "no thread" in said(table.assign(outcome=np.nan))
+    useless = said(table.assign(mean=-table["outcome"])).scores()
+    assert "no signal" in words.predictions(useless, {})[0]
 
 
 @pytest.mark.parametrize(
@@ -172,11 +177,13 @@ def test_files_that_are_not_what_they_should_be(name: str, content: str, message
 
 def test_features_alone_and_threads_alone(tables: Path, tmp_path: Path) -> None:
     features = collect_run(fit(tmp_path / "a", str(tables / "users.parquet")))
+    render_page(features)
     assert "without threads" in features["power"]["missing"]
     assert features["data"]["power"] is None
     assert len(features["data"]["columns"]) == 2
     pd.DataFrame({"user": USERS}).to_parquet(tmp_path / "ids.parquet")
     threads = collect_run(fit(tmp_path / "b", str(tmp_path / "ids.parquet"), str(tables / "threads.parquet")))
+    render_page(threads)
     assert not threads["roles"]["has_features"]
     assert threads["data"]["axes"] == [0, -1]
     assert "no features" in threads["map"]["intro"]

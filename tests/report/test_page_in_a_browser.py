@@ -1,6 +1,7 @@
 """The page as a reader meets it: in a real browser, without a network."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -89,8 +90,8 @@ def test_the_table_is_sorted_filtered_and_searched(page: Path, full: Path, tmp_p
 
 def test_a_user_is_seen_by_pointing_by_choosing_and_by_address(page: Path, full: Path, tmp_path: Path) -> None:
     code = """
-      const data = JSON.parse(document.getElementById("data").textContent);
-      const found = { card: document.querySelector("#card h3").textContent, facts: document.querySelector("#card dl").textContent };
+      const text = (selector) => document.querySelector(selector).textContent;
+      const found = { card: text("#card h3"), facts: text("#card dl") };
       const marker = document.querySelector('#map path[data-user="4"]');
       const box = marker.getBoundingClientRect();
       const at = { bubbles: true, clientX: box.x + box.width / 2, clientY: box.y + box.height / 2 };
@@ -153,7 +154,7 @@ def test_headings_labels_and_captions(page: Path, tmp_path: Path) -> None:
     levels = found.pop("levels")
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after - before <= 1 for before, after in pairwise(levels))
     assert found.pop("title") == "Roles of users: posts.csv"
     assert found.pop("language") == "en"
     assert json.dumps(found) == json.dumps(dict.fromkeys(found, 0))

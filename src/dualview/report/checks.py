@@ -5,19 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from dualview.posterior import Posterior
+from dualview.posterior import Posterior, diagnostics
 from dualview.report import words
 from dualview.report.numbers import number
 from dualview.report.pictures import chain_lines
 
 _FIRST = ("n_clusters", "log alpha", "log noise_precision", "mean latent", "log_joint")
 _MOST_ROWS = 10
+_ANCHORS = 20  # users whose catalytic powers are looked at
 
 
 def diagnostics_section(post: Posterior) -> dict[str, Any]:
     """The verdict, and a row per quantity: those that every run has, then those that are farthest from converged."""
-    table = post.diagnostics()
-    scalars = post.scalars()
+    scalars = post.scalars(_ANCHORS)
+    table = diagnostics.table(scalars, brief=True)
     worst = table["r_hat"].sort_values(ascending=False, na_position="first").index
     chosen = [*(name for name in _FIRST if name in table.index), *(name for name in worst if name not in _FIRST)][:_MOST_ROWS]
     rows = []

@@ -184,7 +184,9 @@ def predictions(scores: dict[str, Any], forum: dict[str, Any]) -> list[str]:
     elif r2 <= 0:
         strength = "The predictions do no better than the mean of these outcomes would: there is no signal to be seen here."
     else:
-        strength = f"The predictions explain {share(r2)} of the variance of these outcomes{', which is little' if r2 < 0.1 else ''}."
+        strength = (
+            f"The predictions explain {share(r2)} of the variance of these outcomes{', which is little' if r2 < 0.1 else ''}."
+        )
     return [
         f"{counted(scores['n'], 'thread', 'threads')} with known outcomes were predicted (predictions.csv). {strength}",
         f"{_calibration(scores)} {_origin(forum)}",
