@@ -82,7 +82,7 @@ def full(plain: Path, tables: Path, tmp_path_factory: pytest.TempPathFactory) ->
             "scores": [
                 {"name": "dual", "words": "dual model", "nll": 1.0, "rmse": 0.51, "r2": 0.2, "coverage": {"0.95": 0.94}},
                 {"name": "ridge", "words": "ridge", "nll": 1.2, "rmse": 0.5, "r2": -0.1, "coverage": {"0.95": 0.9}},
-                {"name": "mean", "words": "the mean", "nll": 1.4, "rmse": 0.6, "r2": None, "coverage": {}},
+                {"name": "mean", "words": "the mean", "nll": 1.4, "rmse": 0.6, "r2": float("nan"), "coverage": {}},
             ],
             "differences": [{"than": "ridge", "gain": -0.2, "error": 0.01}],
             "verdict": "It is <b>better</b>.",

@@ -218,6 +218,27 @@ def test_of_many_users_the_surest_of_each_role_are_listed(plain: Path, monkeypat
         assert listed["membership"].min() >= others["membership"].max() - 1e-12
 
 
+def test_members_who_are_drawn_are_spread_over_their_powers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "_MOST_DOTS", 3)
+    users, values = np.array([7, 3, 5, 1, 9]), np.array([0.0, 5, 0, 2, 0, 4, 0, 3, 0, 1])
+    assert collecting._spread(users, values).tolist() == [9, 7, 1]
+    assert sorted(collecting._spread(users[:2], values)) == [3, 7]
+
+
+@pytest.mark.parametrize("keep", [[], ["--keep", "summary", "--whole", "1"]])
+def test_the_shortest_run_of_the_fewest_users(keep: list[str], tmp_path: Path) -> None:
+    pd.DataFrame({"user": ["a", "b", "c"], "x": [0.0, 1.0, 3.0]}).to_csv(tmp_path / "u.csv", index=False)
+    pd.DataFrame({"thread": [1, 2, 3], "user": ["a", "b", "c"], "outcome": [1, 2, 4]}).to_csv(tmp_path / "t.csv", index=False)
+    files = [str(tmp_path / "u.csv"), str(tmp_path / "t.csv")]
+    length = ["--warmup", "0", "--draws", "1", "--chains", "1", "--quiet", *keep]
+    assert cli.main(["fit", *files, "--out", str(tmp_path / "run"), *length]) == 0
+    found = collect_run(tmp_path / "run")
+    assert found["diagnostics"]["rows"][0]["r_hat"] == "–"
+    assert not found["diagnostics"]["converged"]
+    assert "1 chain; " in found["words"][2]
+    assert render_page(found).count("<section") == 9
+
+
 def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="the run is not finished"):
         collect_run(tmp_path)

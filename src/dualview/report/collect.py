@@ -162,9 +162,9 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
 def _power(run: _Run) -> Section:
     """Roles from the most powerful to the least, with places along a common axis in percent."""
     if run.latent is None:
-        return {"missing": words.NO_LATENT}
+        return {"missing": words.SEVERAL_LATENT if "latent" in run.post else words.NO_LATENT}
     found = run.powers
-    dots = [item.users[:_MOST_DOTS] for item in run.profiles]
+    dots = [_spread(item.users, run.latent_mean) for item in run.profiles]
     ends = [*run.latent_mean[np.concatenate(dots)], *(item.low for item in found), *(item.high for item in found), 0.0]
     axis = _Axis(float(min(ends)), float(max(ends)))
     rows = []
@@ -192,6 +192,13 @@ def _power(run: _Run) -> Section:
         "zero": axis.place(0.0),
         "average": axis.place(float(run.latent_mean.mean())),
     }
+
+
+def _spread(users: Users, values: Array) -> Users:
+    """All of these users, or as many as are drawn, evenly over their values."""
+    order = users[np.argsort(values[users], kind="stable")]
+    places = np.linspace(0, len(order) - 1, min(len(order), _MOST_DOTS)).astype(np.intp)
+    return np.asarray(order[places])
 
 
 class _Axis:

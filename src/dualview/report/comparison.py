@@ -4,6 +4,7 @@ Its ``scores`` are a list with an object per model: name, words, nll, rmse, r2 a
 how much better the model predicts than another, ``verdict`` what to think of it.
 """
 
+import math
 from typing import Any
 
 from dualview.errors import FileError
@@ -58,13 +59,17 @@ def _rows(evaluation: dict[str, Any]) -> list[dict[str, Any]]:
     gains = {item["than"]: item for item in evaluation.get("differences", [])}
     return [
         {
-            **row,
+            **{name: value for name, value in row.items() if not _is_nan(value)},
             "model": row.get("words") or row["name"],
             "coverage": row.get("coverage", {}).get("0.95"),
             "gain": gains.get(row["name"]),
         }
         for row in scores
     ]
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _best(rows: list[dict[str, Any]], name: str) -> set[str]:
@@ -81,7 +86,7 @@ def _cell(name: str, value: Any) -> str:
     if value is None:
         return "–"
     if name == "gain":
-        return f"{value['gain']:+.4f} ± {value['error']:.4f}".replace("-", "−")
+        return f"{value['gain']:+.4f} ± {value['error']:.4f}".replace("-", "−").replace("nan", "–")
     if name == "r2":
         return f"{value:.3f}".replace("-", "−")
     return share(float(value)) if name == "coverage" else number(float(value), 4)

@@ -11,6 +11,7 @@ from dualview.report.numbers import counted, listed, number, share
 
 POWER = "catalytic power"
 NO_LATENT = "The run was fitted without threads, so there are no latent coefficients: roles come from features alone."
+SEVERAL_LATENT = "Each user has several latent coefficients; there is a picture for one only."
 _HIGH, _LOW = 0.75, 0.25  # a median above the upper, or below the lower, quartile of all users
 _MOST_NAMES = 4
 
