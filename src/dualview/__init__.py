@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from dualview._version import __version__
 
 if TYPE_CHECKING:
-    from dualview import datasets, errors, plots
+    from dualview import datasets, errors, plots, report
     from dualview.behaviors import BinaryOutcomes, PairwiseChoices, SharedOutcome, UserRegression
     from dualview.mixture import DualViewMixture
     from dualview.posterior import Posterior, load
@@ -23,7 +23,7 @@ _HOMES = {
     "UserRegression": "dualview.behaviors",
     "load": "dualview.posterior",
 }
-_MODULES = ("datasets", "errors", "plots")
+_MODULES = ("datasets", "errors", "plots", "report")
 
 __all__ = [
     "BinaryOutcomes",
@@ -38,6 +38,7 @@ __all__ = [
     "errors",
     "load",
     "plots",
+    "report",
 ]
 
 

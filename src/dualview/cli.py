@@ -238,7 +238,24 @@ def plot(run: Path) -> None:
     print(f"Wrote {', '.join(str(path) for path in plot_run(run))}.")
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, resume, predict, summary, plot)
+def report(run: Path, *, out: Path | None = None) -> None:
+    """Write one HTML file about a run: roles, catalytic powers, users, predictions, whether to trust it. It opens offline.
+
+    Example: dualview report run --out report.html
+
+    Parameters
+    ----------
+    run
+        Folder of a finished run.
+    out
+        The file to write; report.html in the run's folder by default.
+    """
+    from dualview.report import write_report
+
+    print(f"Wrote {write_report(run, out)}.")
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, resume, predict, summary, plot, report)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -158,9 +158,10 @@ class SharedOutcome:
         return {"coefficient": self.coefficient_names}
 
     def described(self) -> dict[str, Any]:
-        """Number of users and names of the coefficients."""
+        """Number of users and of threads, and names of the coefficients."""
         covariates = self.coefficient_names[int(self.intercept) :]
-        return {"kind": "SharedOutcome", "n_users": len(self), "intercept": self.intercept, "covariates": covariates}
+        size = {"n_users": len(self), "n_observations": self.n_observations}
+        return {"kind": "SharedOutcome", **size, "intercept": self.intercept, "covariates": covariates}
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> "SharedOutcome":

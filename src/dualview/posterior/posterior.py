@@ -108,6 +108,12 @@ class Posterior:
         named = self._tree["posterior"].coords["user"].dtype.kind != "i"
         return behavior_from({**json.loads(text), "users": self.user_ids if named else None})
 
+    @property
+    def n_observations(self) -> int | None:
+        """Threads of the fit; None without a behaviour, and in files of versions that did not count them."""
+        found = json.loads(self._tree.attrs.get("behavior", "{}")).get("n_observations")
+        return None if found is None else int(found)
+
     def __getitem__(self, name: str) -> NDArray[Any]:
         draws = self._tree["posterior"]
         if name not in draws.data_vars:

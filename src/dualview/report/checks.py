@@ -1,0 +1,64 @@
+"""The section on whether the chains can be trusted."""
+
+import re
+from typing import Any
+
+import numpy as np
+
+from dualview.posterior import Posterior, diagnostics
+from dualview.report import words
+from dualview.report.numbers import number
+from dualview.report.pictures import chain_lines
+
+_FIRST = ("n_clusters", "log alpha", "log noise_precision", "mean latent", "log_joint")
+_MOST_ROWS = 10
+_ANCHORS = 20  # users whose catalytic powers are looked at
+
+
+def diagnostics_section(post: Posterior) -> dict[str, Any]:
+    """The verdict, and a row per quantity: those that every run has, then those that are farthest from converged."""
+    scalars = post.scalars(_ANCHORS)
+    table = diagnostics.table(scalars, brief=True)
+    worst = table["r_hat"].sort_values(ascending=False, na_position="first").index
+    chosen = [*(name for name in _FIRST if name in table.index), *(name for name in worst if name not in _FIRST)][:_MOST_ROWS]
+    rows = []
+    for name in chosen:
+        row = table.loc[name]
+        rows.append(
+            {
+                "name": _readable(str(name), post),
+                "mean": number(float(row["mean"])),
+                "r_hat": f"{row['r_hat']:.2f}" if np.isfinite(row["r_hat"]) else number(float(row["r_hat"])),
+                "ess": number(float(row[["ess_bulk", "ess_tail"]].min())),
+                "trace": chain_lines(scalars[str(name)]),
+            }
+        )
+    return {
+        "converged": post.converged,
+        "headline": words.verdict_headline(post.converged),
+        "verdict": post.verdict(),
+        "rows": rows,
+        "note": words.diagnostics_note(len(table), len(rows), post.n_chains),
+    }
+
+
+def _readable(name: str, post: Posterior) -> str:
+    """With the users' ids in the place of their positions."""
+    plain = {
+        "n_clusters": "number of roles",
+        "log alpha": "concentration α (log)",
+        "log noise_precision": "noise precision (log)",
+        "mean latent": "mean catalytic power",
+        "log_joint": "log joint density",
+    }
+    if name in plain:
+        return plain[name]
+    if one := re.fullmatch(r"latent\[(\d+)\]", name):
+        return f"catalytic power of {post.user_ids[int(one[1])]}"
+    if pair := re.fullmatch(r"users (\d+) and (\d+) together", name):
+        return f"{post.user_ids[int(pair[1])]} and {post.user_ids[int(pair[2])]} in one role"
+    if base := re.fullmatch(r"(log )?(features|behavior)\.(\w+?)(?:\[(\d+)\])?", name):
+        what = {"features": "the features", "behavior": "catalytic powers"}[base[2]]
+        what = what if base[4] is None else post.feature_names[int(base[4])]
+        return f"{base[3].replace('_', ' ').replace('dof', 'degrees of freedom')} of {what}{' (log)' if base[1] else ''}"
+    return name

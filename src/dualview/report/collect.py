@@ -1,0 +1,290 @@
+"""The first half: what a report says, read from a run's folder into a plain dict of words, numbers and pictures.
+
+A section that the run has nothing for has a word of explanation under ``missing``.
+"""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview import plots
+from dualview.plots.canvas import groups_of
+from dualview.posterior import Posterior
+from dualview.posterior.partition import PartitionEstimate
+from dualview.posterior.profiles import MeanLatent, Profile, mean_latent, profile, ranks_of, separation
+from dualview.report import pictures, words
+from dualview.report.checks import diagnostics_section
+from dualview.report.comparison import comparison_section
+from dualview.report.extras import ForumFiles, Predicted, read_activity, read_forum_files, read_predictions
+from dualview.report.numbers import decimals, estimate, number, rounded, share
+from dualview.report.settings import settings_section
+from dualview.runs import opened
+
+Array = NDArray[np.float64]
+Users = NDArray[np.intp]
+Section = dict[str, Any]
+
+MOST_USERS = 3000  # in the table and on the map
+_MOST_CARDS = 12  # roles shown at length
+_FEWEST_MEMBERS = 3  # of a role shown at length
+_MOST_DOTS = 250  # users of a role beside its interval
+_SIMILARITY_USERS = 3000
+_FEWEST_DRAWS = 40  # for the ends of a 95 % interval and for shares of draws
+_TYPICAL = 5
+_COLUMNS = 4  # features in the table of users
+
+
+def collect_run(folder: Path) -> dict[str, Any]:
+    """Everything a report says about the finished run in a folder."""
+    plots.require_matplotlib()
+    run = _Run(folder)
+    predicted = read_predictions(folder)
+    return {
+        "title": words.title(folder, run.forum.settings),
+        "notes": [words.sentence(note) for note in run.forum.settings.get("notes", [])],
+        "words": words.overview(run.post, run.n_roles, run.forum.settings),
+        "roles": _roles(run),
+        "power": _power(run),
+        "map": _map(run),
+        "users": _users(run),
+        "similarity": _similarity(run),
+        "predictions": _predictions(predicted, run.forum),
+        "comparison": comparison_section(run.forum.evaluation),
+        "diagnostics": diagnostics_section(run.post),
+        "settings": settings_section(folder, run.forum.settings),
+        "data": _data(run),
+    }
+
+
+class _Run:
+    """A fitted model with what several sections need of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model = model = opened(folder)
+        self.post: Posterior = model.posterior_
+        self.estimate: PartitionEstimate = self.post.partition_estimate()
+        self.labels = self.estimate.labels
+        self.n_roles = int(self.labels.max()) + 1
+        self.ids = self.post.user_ids
+        self.forum = read_forum_files(folder)
+        self.features, self.names, self.units = self.post.features, self.post.feature_names, ""
+        activity = read_activity(folder, self.ids)
+        if activity is not None:
+            self.features, self.names = activity.to_numpy(dtype=float), [str(name) for name in activity]
+            self.units = words.units(self.names, self.post.feature_names)
+        self.ranks = None if self.features is None else ranks_of(self.features)
+        membership = self.estimate.membership
+        self.profiles: list[Profile] = [
+            profile(users, membership, self.features, self.ranks) for _, users in groups_of(self.labels)
+        ]
+        self.latent: Array | None = None  # draws (S, U)
+        if "latent" in self.post and self.post["latent"].ndim == 3:
+            self.latent = self.post.flat("latent")
+            self.latent_mean = self.post.latent_mean
+            self.low, self.high = self.post.interval("latent", 0.95)
+        self.powers: list[MeanLatent] = []
+        if self.latent is not None:
+            self.powers = [mean_latent(self.latent, self.latent_mean, item.users) for item in self.profiles]
+            self.decimals = decimals(float(np.median([power.high - power.low for power in self.powers])))
+        self.looks = [pictures.cluster_look(role) for role in range(self.n_roles)]
+
+    @cached_property
+    def by_separation(self) -> list[int]:
+        """Features from the one that tells roles apart best to the one that does so least."""
+        if self.ranks is None:
+            return []
+        return [int(j) for j in np.argsort(-separation(self.ranks, self.labels), kind="stable")]
+
+    @cached_property
+    def shown(self) -> Users:
+        """The users who are listed: all, or the surest of each role in proportion to its size."""
+        if len(self.labels) <= MOST_USERS:
+            return np.arange(len(self.labels))
+        place = np.empty(len(self.labels))
+        for item in self.profiles:
+            order = item.users[np.argsort(-self.estimate.membership[item.users], kind="stable")]
+            place[order] = np.arange(len(order)) / len(order)
+            place[item.users[:_TYPICAL]] = -1.0  # they are named elsewhere
+        return np.sort(np.argsort(place, kind="stable")[:MOST_USERS])
+
+
+def _roles(run: _Run) -> Section:
+    roles = [_role(run, role) for role in range(run.n_roles)]
+    n_cards = max(1, min(_MOST_CARDS, sum(role["size"] >= _FEWEST_MEMBERS for role in roles)))
+    return {
+        "intro": words.roles_intro(run.post, run.estimate, run.n_roles),
+        "cards": roles[:n_cards],
+        "others": roles[n_cards:],
+        "has_features": run.features is not None,
+        "units": run.units,
+        "meanings": run.forum.meanings,
+        "outcome": words.plain_outcome(run.forum.settings),
+    }
+
+
+def _role(run: _Run, role: int) -> dict[str, Any]:
+    found = run.profiles[role]
+    result: dict[str, Any] = {
+        "role": role,
+        "look": run.looks[role],
+        "size": len(found.users),
+        "share": share(len(found.users) / len(run.labels)),
+        "certainty": share(float(run.estimate.membership[found.users].mean())),
+        "typical": [run.ids[u] for u in found.users[:_TYPICAL]],
+        "label": run.forum.roles.get(role, {}).get("label"),
+        "features": [],
+        "words": "",
+    }
+    if found.quartiles is not None and found.standing is not None:
+        result["words"] = "" if result["label"] else words.standing(run.names, found.standing, run.by_separation)
+        result["features"] = [
+            {
+                "name": run.names[j],
+                "low": number(found.quartiles[0, j]),
+                "median": number(found.quartiles[1, j]),
+                "high": number(found.quartiles[2, j]),
+                "standing": round(100 * float(found.standing[j]), 1),
+                "standing_text": share(float(found.standing[j])),
+            }
+            for j in run.by_separation
+        ]
+    if run.powers:
+        latent = run.powers[role]
+        result["latent"] = estimate(latent.mean, latent.low, latent.high, run.decimals)
+        factor = run.forum.roles.get(role, {}).get("factor")
+        result["factor"] = None if factor is None else estimate(factor["mean"], factor["low"], factor["high"], 2)
+    return result
+
+
+def _power(run: _Run) -> Section:
+    """Roles from the most powerful to the least, with places along a common axis in percent."""
+    if run.latent is None:
+        return {"missing": words.SEVERAL_LATENT if "latent" in run.post else words.NO_LATENT}
+    found = run.powers
+    dots = [_spread(item.users, run.latent_mean) for item in run.profiles]
+    ends = [*run.latent_mean[np.concatenate(dots)], *(item.low for item in found), *(item.high for item in found), 0.0]
+    axis = _Axis(float(min(ends)), float(max(ends)))
+    rows = []
+    for role in sorted(range(run.n_roles), key=lambda role: -found[role].mean):
+        latent = found[role]
+        rows.append(
+            {
+                "role": role,
+                "look": run.looks[role],
+                "size": len(run.profiles[role].users),
+                **estimate(latent.mean, latent.low, latent.high, run.decimals),
+                "above": share(float(np.clip(latent.above, 1e-3, 1 - 1e-3))),  # no number of draws makes it certain
+                "at": axis.place(latent.mean),
+                "from": axis.place(latent.low),
+                "to": axis.place(latent.high),
+                "dots": [axis.place(value) for value in run.latent_mean[dots[role]]],
+            }
+        )
+    return {
+        "missing": None,
+        "intro": words.power_intro(run.post, run.forum.settings, _FEWEST_DRAWS),
+        "rows": rows,
+        "most_dots": _MOST_DOTS if max(len(item.users) for item in run.profiles) > _MOST_DOTS else None,
+        "ticks": [{"at": axis.place(tick), "text": number(tick)} for tick in axis.ticks],
+        "zero": axis.place(0.0),
+        "average": axis.place(float(run.latent_mean.mean())),
+    }
+
+
+def _spread(users: Users, values: Array) -> Users:
+    """All of these users, or as many as are drawn, evenly over their values."""
+    order = users[np.argsort(values[users], kind="stable")]
+    places = np.linspace(0, len(order) - 1, min(len(order), _MOST_DOTS)).astype(np.intp)
+    return np.asarray(order[places])
+
+
+class _Axis:
+    """Places of numbers along a line, in percent of its length."""
+
+    def __init__(self, low: float, high: float) -> None:
+        margin = 0.03 * (high - low) or 1.0
+        self.low, self.high = low - margin, high + margin
+
+    def place(self, value: float) -> float:
+        return round(100 * (float(value) - self.low) / (self.high - self.low), 2)
+
+    @property
+    def ticks(self) -> list[float]:
+        """Up to five round numbers."""
+        from matplotlib.ticker import MaxNLocator
+
+        values = MaxNLocator(nbins=4, steps=[1, 2, 5, 10]).tick_values(self.low, self.high)
+        return [float(value) for value in values if self.low <= value <= self.high]
+
+
+def _map(run: _Run) -> Section:
+    """Which two quantities the map starts with."""
+    if run.features is None and run.latent is None:
+        return {"missing": "There is nothing to map: the run has neither features nor latent coefficients."}
+    chosen = [run.names[j] for j in run.by_separation[:2]]
+    return {"missing": None, "intro": words.map_intro(run.features is not None, run.latent is not None, chosen)}
+
+
+def _users(run: _Run) -> Section:
+    n_shown = len(run.shown)
+    return {"n": len(run.labels), "n_shown": n_shown, "note": words.users_note(len(run.labels), n_shown)}
+
+
+def _similarity(run: _Run) -> Section:
+    n_draws = run.post.n_chains * run.post.n_draws
+    if len(run.labels) > _SIMILARITY_USERS:
+        return {"missing": words.too_many_for_similarity(len(run.labels), _SIMILARITY_USERS)}
+    if n_draws < _FEWEST_DRAWS:
+        return {"missing": words.too_few_draws(run.post, _FEWEST_DRAWS)}
+    return {"missing": None, "picture": pictures.similarity(run.model), "intro": words.similarity_intro(run.post)}
+
+
+def _predictions(predicted: Predicted | str, forum: ForumFiles) -> Section:
+    if isinstance(predicted, str):
+        return {"missing": predicted}
+    scores = predicted.scores()
+    return {
+        "missing": None,
+        "words": words.predictions(scores, forum.settings),
+        "scores": words.score_rows(scores),
+        "pictures": [
+            {
+                **pictures.predictions(predicted.distribution, predicted.outcome),
+                "alt": words.predictions_alt(scores),
+                "caption": "Predictions of test threads beside what came, from the smallest outcome to the largest.",
+            },
+            {
+                **pictures.calibration(predicted.distribution, predicted.outcome),
+                "alt": words.calibration_alt(scores),
+                "caption": "Calibration: how often intervals held the outcome, against how often they should.",
+            },
+        ],
+    }
+
+
+def _data(run: _Run) -> dict[str, Any]:
+    """What the page's script works with: columns of users, and how roles look."""
+    shown = run.shown
+    columns: list[dict[str, Any]] = []
+    if run.latent is not None:
+        columns.append({"name": words.POWER, "values": rounded(run.latent_mean[shown])})
+        columns[0] |= {"low": rounded(run.low[shown]), "high": rounded(run.high[shown])}
+        columns[0]["decimals"] = decimals(float(np.median(run.high - run.low)))
+    first = len(columns)
+    if run.features is not None:
+        columns += [{"name": name, "values": rounded(run.features[shown, j])} for j, name in enumerate(run.names)]
+    separating = [first + j for j in run.by_separation]
+    axes = ([*separating, *range(first), -1, -1])[:2]
+    return {
+        "users": [run.ids[u] for u in shown],
+        "role": run.labels[shown].tolist(),
+        "certainty": rounded(run.estimate.membership[shown], 3),
+        "columns": columns,
+        "power": 0 if run.latent is not None else None,
+        "listed": sorted(separating[:_COLUMNS]),
+        "axes": axes,
+        "roles": [{"size": len(item.users), **look} for item, look in zip(run.profiles, run.looks, strict=True)],
+    }

@@ -1,0 +1,150 @@
+"""Files that a run's folder may have besides the posterior. A plain run has none of them; 'dualview forum' writes all.
+
+predictions.csv: a row per test thread with mean, sd and outcome, where known log_density and level (the predictive distribution
+function at the outcome). profiles.csv: a row per user with activity in plain units. forum.json, roles.json, evaluation.json:
+settings and facts, labels of roles, scores of competitors.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from dualview.errors import FileError
+from dualview.posterior.predictive import NormalMixture, Parts
+from dualview.tables import read_table
+
+Array = NDArray[np.float64]
+
+_LEVELS = (0.5, 0.8, 0.95)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictions of threads whose outcomes came, taken as normal with their means and standard deviations."""
+
+    mean: Array
+    sd: Array
+    outcome: Array
+    log_density: Array | None
+    level: Array | None
+
+    @property
+    def distribution(self) -> NormalMixture:
+        def parts(cases: slice) -> Parts:
+            return Parts(np.zeros((1, 1)), self.mean[None, cases], self.sd[None, cases])
+
+        if self.level is None:
+            return NormalMixture(len(self.mean), 1, parts)
+        return _WithLevels(len(self.mean), parts, self.outcome, self.level)
+
+    def scores(self) -> dict[str, Any]:
+        """Negative log-likelihood, RMSE, R² against the mean of these outcomes, and shares inside central intervals."""
+        error = self.outcome - self.mean
+        spread = float(np.mean((self.outcome - self.outcome.mean()) ** 2))
+        log_density = self.distribution.log_density(self.outcome) if self.log_density is None else self.log_density
+        held_from = np.abs(2 * self.distribution.cdf(self.outcome) - 1)
+        return {
+            "n": len(self.mean),
+            "nll": -float(log_density.mean()),
+            "rmse": float(np.sqrt(np.mean(error**2))),
+            "r2": 1 - float(np.mean(error**2)) / spread if spread > 0 else float("nan"),
+            "coverage": [(level, float(np.mean(held_from <= level))) for level in _LEVELS],
+        }
+
+
+class _WithLevels(NormalMixture):
+    """Normal, but for the distribution function at the outcomes, which is known as it was."""
+
+    def __init__(self, n: int, parts: Callable[[slice], Parts], outcome: Array, level: Array) -> None:
+        super().__init__(n, 1, parts)
+        self._outcome, self._level = outcome, level
+
+    def cdf(self, y: ArrayLike) -> Array:
+        return self._level if np.array_equal(y, self._outcome) else super().cdf(y)
+
+
+def read_predictions(folder: Path) -> Predicted | str:
+    """predictions.csv of 'dualview predict'; in words why there is nothing to show, where there is not."""
+    path = folder / "predictions.csv"
+    if not path.is_file():
+        return (
+            "This run has no predictions of test threads. To add them, keep some threads out of the fit, then: "
+            "dualview predict RUN test_threads.csv, and make this report again."
+        )
+    table = read_table(path)
+    absent = [name for name in ("mean", "sd") if name not in table]
+    if absent:
+        raise FileError(f"{path} must have columns mean and sd; it has {', '.join(map(str, table.columns))}.")
+    if "outcome" not in table:
+        return "predictions.csv has no column 'outcome': what came of these threads is not known, so nothing can be checked."
+    columns = [name for name in ("mean", "sd", "outcome", "log_density", "level") if name in table]
+    values = {name: pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float) for name in columns}
+    usable = np.isfinite(np.column_stack(list(values.values()))).all(axis=1) & (values["sd"] > 0)
+    if not usable.any():
+        return "predictions.csv has no thread with a prediction and an outcome."
+    values = {name: column[usable] for name, column in values.items()}
+    return Predicted(values["mean"], values["sd"], values["outcome"], values.get("log_density"), values.get("level"))
+
+
+def read_activity(folder: Path, users: list[str]) -> pd.DataFrame | None:
+    """profiles.csv: what the users' features were made from, in plain units, in the order of these users."""
+    path = folder / "profiles.csv"
+    if not path.is_file():
+        return None
+    try:
+        table = pd.read_csv(path, dtype={"user": str}, keep_default_na=False)  # somebody can be called NA, or 007
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path} cannot be read as a table: {error}.") from error
+    if "user" not in table:
+        raise FileError(f"{path} must have a column user; it has {', '.join(map(str, table.columns))}.")
+    table = table.set_index("user").drop(columns="cluster", errors="ignore").select_dtypes("number")
+    known = set(table.index)
+    absent = [user for user in users if user not in known]
+    if absent or len(known) < len(table):
+        what = f"it has nothing of {', '.join(absent[:5])}" if absent else "some are in it twice"
+        raise FileError(f"{path} must have a row per user of the run; {what}.")
+    return table.loc[users]
+
+
+@dataclass(frozen=True)
+class ForumFiles:
+    """What 'dualview forum' wrote of its settings, roles and scores; empty or None for other runs."""
+
+    settings: dict[str, Any]
+    roles: dict[int, dict[str, Any]]
+    evaluation: dict[str, Any] | None
+
+    @property
+    def meanings(self) -> list[dict[str, str]]:
+        """What each quantity means, and what the model made of it."""
+        made, left_out = self.settings.get("features", {}), self.settings.get("left_out", {})
+        return [
+            {"name": name, "meaning": meaning, "use": made.get(name) or f"not used: {left_out.get(name, 'no feature')}"}
+            for name, meaning in self.settings.get("meanings", {}).items()
+        ]
+
+
+def read_forum_files(folder: Path) -> ForumFiles:
+    roles = (read_json(folder / "roles.json") or {}).get("roles", [])
+    return ForumFiles(
+        read_json(folder / "forum.json") or {}, {role["role"]: role for role in roles}, read_json(folder / "evaluation.json")
+    )
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None where there is no file."""
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path} cannot be read ({error}).") from error
+    if not isinstance(content, dict):
+        raise FileError(f"{path} must hold a JSON object; it holds {type(content).__name__}.")
+    return content

@@ -1,0 +1,87 @@
+"""What is drawn of a run: markers, lines of chains, and the pictures of dualview.plots as PNG."""
+
+import base64
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview import plots
+from dualview.mixture import DualViewMixture
+from dualview.plots.canvas import chain_style, cluster_style
+from dualview.posterior.predictive import NormalMixture
+
+Array = NDArray[np.float64]
+
+_DPI = 170
+_MARKER_RADIUS = 6.0
+_LINE_POINTS = 160  # of a chain's line
+_LINE_SIZE = (200, 36)
+
+
+def png(draw: Callable[[Any], Any], size: tuple[float, float]) -> dict[str, Any]:
+    """What a function draws on axes of this size in inches: an address with the whole picture in it, and its size in pixels."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    draw(figure.subplots())
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=_DPI)
+    address = f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
+    return {"address": address, "width": round(_DPI * size[0]), "height": round(_DPI * size[1])}
+
+
+def similarity(model: DualViewMixture) -> dict[str, Any]:
+    def draw(ax: Any) -> None:
+        plots.similarity(model, ax).set(xlabel="users, by role", ylabel="users, by role")
+        ax.figure.axes[-1].set_ylabel("probability of being in the same role")
+
+    return png(draw, (5.4, 4.4))
+
+
+def predictions(prediction: NormalMixture, y: Array) -> dict[str, Any]:
+    return png(lambda ax: plots.predictions(prediction, y, ax), (6.2, 4.2))
+
+
+def calibration(prediction: NormalMixture, y: Array) -> dict[str, Any]:
+    return png(lambda ax: plots.calibration(prediction, y, ax), (4.4, 4.4))
+
+
+def cluster_look(cluster: int) -> dict[str, str]:
+    """Colour and marker of a cluster as in all pictures; the marker as an SVG path around the origin."""
+    style = cluster_style(cluster, 1)
+    return {"color": style["color"], "path": _marker_path(style["marker"])}
+
+
+def _marker_path(marker: str) -> str:
+    """matplotlib's marker as the data of an SVG path."""
+    from matplotlib.markers import MarkerStyle
+    from matplotlib.path import Path
+
+    style = MarkerStyle(marker)
+    path = style.get_path().transformed(style.get_transform())
+    scale = _MARKER_RADIUS / max(0.5, float(np.abs(path.vertices).max()))
+    letters = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C", Path.CLOSEPOLY: "Z"}
+    parts = []
+    for vertices, code in path.iter_segments(simplify=False):
+        numbers = np.asarray(vertices) * np.tile([scale, -scale], len(vertices) // 2)
+        parts.append(letters[code] + ("" if code == Path.CLOSEPOLY else " ".join(f"{v:.2f}" for v in numbers)))
+    return "".join(parts)
+
+
+def chain_lines(values: Array) -> dict[str, Any]:
+    """A line per chain of a scalar (chain, draw), in a box: every so many-th draw, of all chains on one scale."""
+    n_draws = values.shape[1]
+    places = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _LINE_POINTS)).astype(int))
+    shown = values[:, places]
+    low, high = float(shown.min()), float(shown.max())
+    width, height = _LINE_SIZE
+    x = 1 + (width - 2) * places / max(1, n_draws - 1)
+    y = 2 + (height - 4) * (1 - (shown - low) / (high - low if high > low else 1.0))
+    lines = [
+        {"color": chain_style(chain, 1)["color"], "points": " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, line, strict=True))}
+        for chain, line in enumerate(y)
+    ]
+    return {"width": width, "height": height, "lines": lines}

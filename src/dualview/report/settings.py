@@ -1,0 +1,108 @@
+"""The section that says how to repeat a run. Files are named without their folders: a report is sent to others."""
+
+import json
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from dualview._version import __version__
+from dualview.errors import FileError
+from dualview.report.extras import read_json
+from dualview.runs import Request
+
+_OPTIONS = {
+    "outcomes": "--outcomes",
+    "covariates": "--covariates",
+    "intercept": "--intercept",
+    "drop_unknown": "--drop-unknown",
+    "n_clusters": "--clusters",
+    "n_warmup": "--warmup",
+    "n_draws": "--draws",
+    "thin": "--thin",
+    "n_chains": "--chains",
+    "keep": "--keep",
+    "n_whole": "--whole",
+}
+
+
+def settings_section(folder: Path, forum: dict[str, Any]) -> dict[str, Any]:
+    """The command, the settings, digests of the data and the versions the run was made with."""
+    manifest = read_json(folder / "manifest.json") or {}
+    made_with = manifest.get("made_with", {})
+    digests = {name: value for name, value in made_with.items() if _is_digest(value)}
+    plain = {name: value for name, value in made_with.items() if name not in digests}
+    return {
+        "command": _command(folder, forum),
+        "tables": [
+            ("Columns of the file", _rows({name: value for name, value in forum.get("columns", {}).items() if value})),
+            ("What was made of the posts", _rows(forum.get("options", {}))),
+            ("Counts on the way", _rows(forum.get("facts", {}))),
+            ("Settings of the sampler", _rows(plain)),
+            ("Versions", _rows(manifest.get("versions", {}))),
+            ("Digests of the data (SHA-256, shortened)", [(n, v.removeprefix("sha256:")[:16]) for n, v in digests.items()]),
+        ],
+        "reporter": __version__,
+    }
+
+
+def _command(folder: Path, forum: dict[str, Any]) -> str | None:
+    if forum.get("command"):
+        return " ".join(shlex.quote(_without_folder(word)) for word in shlex.split(str(forum["command"])))
+    return fit_command(Request.load(folder)) if (folder / "request.json").is_file() else None
+
+
+def _without_folder(word: str) -> str:
+    """An absolute path by its name alone, also behind --option=."""
+    option, equals, value = word.rpartition("=")
+    return f"{option}{equals}{Path(value).name}" if Path(value).is_absolute() else word
+
+
+def _rows(values: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(name.replace("_", " "), _text(value)) for name, value in values.items()]
+
+
+def fit_command(request: Request) -> str:
+    """The command that makes the run again; options that were left alone are left out."""
+    if request.users is None:
+        raise FileError("request.json names no table of users.")
+    words = ["dualview", "fit", Path(request.users).name]
+    if request.threads is not None:
+        words.append(Path(request.threads).name)
+    words += ["--out", "run"]
+    usual = {item.name: item.default for item in fields(Request)}
+    for name, option in _OPTIONS.items():
+        value = getattr(request, name)
+        if value == usual[name] or (name == "n_whole" and request.keep != "summary"):
+            continue
+        words += _words(option, value if name != "outcomes" else Path(value).name)
+    for item in fields(request.columns):
+        value = getattr(request.columns, item.name)
+        if value != item.default:
+            words += [f"--{item.name}-column", value]
+    return " ".join(shlex.quote(word) for word in [*words, "--seed", str(request.seed)])
+
+
+def _words(option: str, value: Any) -> list[str]:
+    if value is True:
+        return [option]
+    if isinstance(value, tuple):
+        return [word for part in value for word in (option, str(part))]
+    return [option, str(value)]
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("sha256:")
+
+
+def _text(value: Any) -> str:
+    """A setting as people write it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or value in ([], {}):
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

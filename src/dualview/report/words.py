@@ -1,0 +1,255 @@
+"""The sentences of a report."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualview.posterior import Posterior
+from dualview.posterior.partition import PartitionEstimate
+from dualview.report.numbers import counted, listed, number, share
+
+POWER = "catalytic power"
+NO_LATENT = "The run was fitted without threads, so there are no latent coefficients: roles come from features alone."
+SEVERAL_LATENT = "Each user has several latent coefficients; there is a picture for one only."
+_HIGH, _LOW = 0.75, 0.25  # a median above the upper, or below the lower, quartile of all users
+_MOST_NAMES = 4
+
+
+def title(folder: Path, forum: dict[str, Any]) -> str:
+    """Named after the file of posts, or after the run's folder."""
+    return f"Roles of users: {Path(forum.get('source') or folder.resolve()).name}"
+
+
+def plain_outcome(forum: dict[str, Any]) -> str:
+    """What a factor multiplies: the outcome before its logarithm was taken."""
+    return str(forum.get("outcome", "outcome")).removeprefix("logarithm of ")
+
+
+def sentence(note: str) -> str:
+    """A note with a capital and a full stop."""
+    return f"{note[:1].upper()}{note[1:]}{'' if note.endswith('.') else '.'}"
+
+
+def overview(post: Posterior, n_roles: int, forum: dict[str, Any]) -> list[str]:
+    """What was done, in a few paragraphs."""
+    has_features, has_threads = post.features is not None, "latent" in post
+    return [
+        _data_sentence(post, has_features, has_threads) + _forum_sentence(forum),
+        _model_sentence(post, has_features, has_threads),
+        f"A Gibbs sampler ran {counted(post.n_chains, 'chain', 'chains')}; {_draws(post)}. The partition that is closest to "
+        f"all of them has {counted(n_roles, 'role', 'roles')}, and the rest of this page is about these.",
+    ]
+
+
+def _data_sentence(post: Posterior, has_features: bool, has_threads: bool) -> str:
+    users = counted(post.n_users, "user", "users")
+    parts = []
+    if has_features:
+        names = post.feature_names
+        shown = listed(names) if len(names) <= 12 else f"{', '.join(names[:12])} and {len(names) - 12} more"
+        parts.append(f"by {counted(len(names), 'feature', 'features')} ({shown})")
+    if has_threads:
+        n = post.n_observations
+        parts.append(f"by what came of {'the threads' if n is None else counted(n, 'thread', 'threads')} they took part in")
+    return f"{users} are described {' and '.join(parts)}."
+
+
+def _forum_sentence(forum: dict[str, Any]) -> str:
+    if not {"outcome", "first_posts", "test_threads"} <= set(forum):
+        return ""
+    return (
+        f" What came of a thread is the {forum['outcome']}; those who took part are the authors of its first "
+        f"{forum['first_posts']} posts. {forum['test_threads']:,} later threads were kept for the test."
+    )
+
+
+def _model_sentence(post: Posterior, has_features: bool, has_threads: bool) -> str:
+    alike = " and ".join(
+        [*(["in their features"] if has_features else []), *(["in what they add to threads"] if has_threads else [])]
+    )
+    number_of = "was inferred from the data" if post.n_clusters is None else f"was set to {post.n_clusters}"
+    text = f"The model sorts users into roles, groups that are alike {alike}; the number of roles {number_of}."
+    if has_threads:
+        text += (
+            " The outcome of a thread is taken as the sum of its participants' latent coefficients, here called catalytic "
+            "powers, plus noise. A coefficient says what tends to come with a user's participation, not what it causes."
+        )
+    return text
+
+
+def _draws(post: Posterior) -> str:
+    if post.summary is None:
+        return f"{counted(post.n_chains * post.n_draws, 'draw', 'draws')} of the posterior were kept"
+    made = int(post.summary.sizes["chain"] * post.summary.sizes["iteration"])
+    return (
+        f"of {made:,} draws of the posterior a summary was kept, and {post.n_chains * post.n_draws:,} of them whole: roles, "
+        "intervals and similarities below rest on the whole ones"
+    )
+
+
+def roles_intro(post: Posterior, estimate: PartitionEstimate, n_roles: int) -> list[str]:
+    """How many roles, how sure, and how to read the cards."""
+    counts = post.flat("n_clusters") if post.summary is None else np.asarray(post.summary["n_clusters"].values).ravel()
+    text = "Roles are numbered from the largest, as in users.csv."
+    if post.n_clusters is None:
+        low, high = np.quantile(counts, [0.05, 0.95], method="nearest")
+        text += (
+            f" The estimate has {n_roles}; draws of the posterior have {counts.mean():.1f} on average, and nine in ten of them "
+            f"have {f'{low:.0f}' if low == high else f'{low:.0f} to {high:.0f}'}."
+        )
+    certainty = float(np.mean(estimate.membership))
+    return [
+        text,
+        f"A user's certainty is the probability of being together with another member of the role, taken at random; over all "
+        f"users it is {share(certainty)} on average. Typical members are sure ones with features near the role's medians.",
+    ]
+
+
+def standing(names: list[str], values: Any, order: list[int]) -> str:
+    """In which features a role stands out, from the most telling one."""
+    high = [names[j] for j in order if values[j] > _HIGH]
+    low = [names[j] for j in order if values[j] < _LOW]
+    parts = [f"{word} {_some(found)}" for word, found in (("high", high), ("low", low)) if found]
+    if not parts:
+        return "Ordinary in every feature: all medians lie in the middle half of all users."
+    return f"Stands out: {'; '.join(parts)}."
+
+
+def _some(names: list[str]) -> str:
+    return (
+        listed(names) if len(names) <= _MOST_NAMES else f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
+    )
+
+
+def units(names: list[str], fitted: list[str]) -> str:
+    """Which of the quantities shown the model has seen."""
+    unseen = [name for name in names if name not in fitted]
+    text = "They are shown as they were counted; the model saw them after the transformations that the settings name."
+    return text if not unseen else f"{text} It has not seen {_some(unseen)}: the settings say why."
+
+
+def power_intro(post: Posterior, forum: dict[str, Any], fewest: int) -> str:
+    n_draws = post.n_chains * post.n_draws
+    caution = "" if n_draws >= fewest else f" With {counted(n_draws, 'whole draw', 'whole draws')} the intervals are rough."
+    return (
+        f"What one participation of a user adds to the {forum.get('outcome', 'outcome of a thread')}, other things equal. The "
+        "marker is the mean over the members of a role, the bar its 95 % interval, light dots are the members one by one. The "
+        f"dashed line is the mean of all users, the solid one zero.{caution}"
+    )
+
+
+def map_intro(has_features: bool, has_latent: bool, chosen: list[str]) -> str:
+    text = "A marker per user, by role. Point at one, or touch it, to see who it is."
+    if has_features and len(chosen) > 1:
+        text += f" It starts with the two features that tell the roles apart best, {listed(chosen)}; choose others, or {POWER}."
+    elif not has_features:
+        text += " The run has no features, so users are placed by what they add to threads and by their certainty."
+    if has_features and not has_latent:
+        text = text.replace(f"; choose others, or {POWER}", "; others can be chosen")
+    return text
+
+
+def users_note(n: int, n_shown: int) -> str:
+    if n == n_shown:
+        return f"All {counted(n, 'user', 'users')}."
+    return (
+        f"{n_shown:,} of {n:,} users, here and on the map: of each role the members who are surest, in proportion to its size. "
+        "users.csv in the run's folder has everybody."
+    )
+
+
+def too_many_for_similarity(n_users: int, most: int) -> str:
+    return f"Left out: a picture of all pairs of {n_users:,} users would be too large (the limit is {most:,} users)."
+
+
+def too_few_draws(post: Posterior, fewest: int) -> str:
+    kept = "whole draws were kept of this run's summary" if post.summary is not None else "draws were made"
+    return f"Left out: only {post.n_chains * post.n_draws} {kept}; shares of draws need at least {fewest}."
+
+
+def similarity_intro(post: Posterior) -> str:
+    kept = "draws" if post.summary is None else "draws that were kept whole"
+    return (
+        f"How often two users are in one role, over {post.n_chains * post.n_draws:,} {kept}: dark squares along the diagonal "
+        "are roles whose members stay together, grey beside them is doubt, and grey between two roles says that they are hard "
+        "to tell apart."
+    )
+
+
+def predictions(scores: dict[str, Any], forum: dict[str, Any]) -> list[str]:
+    """How good the predictions are, and whether their intervals can be believed."""
+    r2 = scores["r2"]
+    if not np.isfinite(r2):
+        strength = "The outcomes are all the same, so there was nothing to explain."
+    elif r2 <= 0:
+        strength = "The predictions do no better than the mean of these outcomes would: there is no signal to be seen here."
+    else:
+        strength = (
+            f"The predictions explain {share(r2)} of the variance of these outcomes{', which is little' if r2 < 0.1 else ''}."
+        )
+    return [
+        f"{counted(scores['n'], 'thread', 'threads')} with known outcomes were predicted (predictions.csv). {strength}",
+        f"{_calibration(scores)} {_origin(forum)}",
+    ]
+
+
+def _calibration(scores: dict[str, Any]) -> str:
+    """Whether intervals hold as many outcomes as they should, give or take two standard errors."""
+    parts = []
+    for level, inside in scores["coverage"]:
+        error = 2 * np.sqrt(level * (1 - level) / scores["n"])
+        if abs(inside - level) > error:
+            parts.append(f"those of {share(level)} held {share(inside)} of the outcomes and are too {_fault(inside, level)}")
+    if not parts:
+        level, inside = scores["coverage"][-1]
+        return f"Intervals hold what they should: those of {share(level)} held {share(inside)} of the outcomes."
+    return f"Not all intervals hold what they should: {listed(parts)}."
+
+
+def _fault(inside: float, level: float) -> str:
+    return "narrow" if inside < level else "wide"
+
+
+def _origin(forum: dict[str, Any]) -> str:
+    if "test_threads" not in forum:
+        return "If these threads were part of the fit, none of this says anything about threads to come."
+    since = forum.get("cut")
+    return f"These threads began after all those of the fit{f', from {since[:10]} on' if since else ''}."
+
+
+def score_rows(scores: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        ("threads", f"{scores['n']:,}"),
+        ("negative log-likelihood per thread", number(scores["nll"], 4)),
+        ("root mean squared error", number(scores["rmse"], 4)),
+        ("R² against the mean of these outcomes", number(scores["r2"], 2)),
+        *((f"outcomes inside the {share(level)} interval", share(inside)) for level, inside in scores["coverage"]),
+    ]
+
+
+def predictions_alt(scores: dict[str, Any]) -> str:
+    level, inside = scores["coverage"][-1]
+    return (
+        f"Predictive means and {share(level)} intervals of {scores['n']:,} threads sorted by outcome, with the outcomes; "
+        f"{share(inside)} of them are inside."
+    )
+
+
+def calibration_alt(scores: dict[str, Any]) -> str:
+    parts = [f"{share(inside)} inside the {share(level)} interval" for level, inside in scores["coverage"]]
+    return f"Share of outcomes inside central intervals against their probability: {listed(parts)}."
+
+
+def verdict_headline(converged: bool) -> str:
+    if converged:
+        return "The chains agree with each other, and are long enough for what is said here."
+    return "The chains do not agree well enough yet: take roles, sizes and intervals as provisional."
+
+
+def diagnostics_note(n_all: int, n_shown: int, n_chains: int) -> str:
+    alike = "Lines are chains, by draw" if n_chains > 1 else "The line is the chain, by draw"
+    return (
+        f"{alike}; they should look alike and wander over the same range. R̂ compares the chains (wanted: 1.01 at most), "
+        f"effective draws say what the draws are worth. {n_shown} of {n_all} quantities, the worst included."
+    )
