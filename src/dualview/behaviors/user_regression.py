@@ -18,6 +18,9 @@ from dualview.checks import column_names, numbers, positive_number, varies
 from dualview.errors import InputError
 from dualview.units import GaussianPrior, Whitening
 
+_LEAST_LEFT = 0.05  # of the observations, as degrees of freedom after the users' own estimates
+_LEAST_SHARE = 1e-10  # of the outcome's variance; less is rounding
+
 
 class UserRegression(PerUser):
     """Each user has a regression of its own: y_i = x_iᵀ f_{u(i)} + noise.
@@ -37,7 +40,8 @@ class UserRegression(PerUser):
     n_users : int, optional
         Their number, where ``user`` holds positions.
     noise_variance : float, optional
-        σ_0² of the noise's prior s ~ G(1, 1/σ_0²); the outcome's sample variance by default. Not a known noise.
+        σ_0² of the noise's prior s ~ G(1, 1/σ_0²): a guess, not a known noise. By default the variance around the users' own
+        ridge estimates, or the outcome's sample variance where these leave too few degrees of freedom.
     ridge : float
         λ of the users' ridge estimates, which give the behaviour view's constants.
 
@@ -98,6 +102,15 @@ class UserRegression(PerUser):
         shrunk = ledoit_wolf((estimates - estimates.mean(axis=0)) / scale)[0]
         return GaussianPrior(estimates.mean(axis=0), shrunk * np.outer(scale, scale))
 
+    def _residual_variance(self) -> float:
+        """The guess σ_0² of the noise's variance."""
+        panel = self._panel
+        residual = panel.outcome - panel.expected(self._ridge())
+        spent = np.trace(np.linalg.solve(panel.squares + self.ridge * np.eye(self.n_dims), panel.squares), axis1=1, axis2=2)
+        left, variance = len(residual) - float(spent.sum()), float(np.var(panel.outcome, ddof=1))
+        around = float(residual @ residual) / left if left >= max(2.0, _LEAST_LEFT * len(residual)) else variance
+        return around if around > _LEAST_SHARE * variance else variance
+
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, PanelRegression]:
         """Units of the latent vectors, and the regression in working units."""
         outcome = self.observed
@@ -107,9 +120,9 @@ class UserRegression(PerUser):
         if prior is None:
             prior = self._latent_prior()
         prior.check_size(self.n_dims, "behavior_prior")
-        variance = self.noise_variance or float(np.var(outcome, ddof=1))
         if not (self.noise_variance or varies(outcome)):
             raise InputError(f"outcome is constant ({outcome[0]:g} throughout): there is nothing to explain.")
+        variance = self.noise_variance or self._residual_variance()
         units, sd = Whitening.of(prior), np.sqrt(variance)
         centred = (outcome - self.design @ prior.mean) / sd
         return units, PanelRegression(Panel.of(self.user, self.design @ units.factor / sd, centred, len(self)), variance)
