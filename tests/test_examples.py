@@ -14,14 +14,30 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted(page for page in (ROOT / "docs").glob("*.md") if ">>>" in page.read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="module")
-def cold_start() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cold_start", ROOT / "examples" / "cold_start.py")
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up by name
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def cold_start() -> ModuleType:
+    return example("cold_start")
+
+
+@pytest.mark.filterwarnings("ignore")  # of statsmodels
+def test_repeated_measures_writes_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    example("repeated_measures").main(["--quick", "--out", str(tmp_path / "new")])
+    with open(tmp_path / "new" / "repeated_measures.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["method"] for row in rows] == 2 * ["separate", "pooled", "mixed", "dual", "one"]
+    by_name = {(row["study"], row["method"]): float(row["nll"]) for row in rows}
+    for study in ("sleepstudy", "BodyWeight"):
+        assert by_name[study, "dual"] < by_name[study, "pooled"]
+    assert "RMSE" in capsys.readouterr().out
 
 
 def test_cold_start_writes_table_and_picture(

@@ -123,8 +123,12 @@ def user_table(model: DualViewMixture) -> pd.DataFrame:
     post = model.posterior_
     table = pd.DataFrame({"user": post.user_ids, "cluster": model.labels_, "membership": post.partition_estimate().membership})
     if "latent" in post:
-        table["latent_mean"] = model.latent_
-        table["latent_low"], table["latent_high"] = post.interval("latent", 0.95)
+        mean, (low, high) = model.latent_, post.interval("latent", 0.95)
+        for j, name in enumerate(post.latent_names):
+            one = len(post.latent_names) == 1
+            prefix = "latent" if one else f"latent.{name}"
+            columns = (mean, low, high) if one else (mean[:, j], low[:, j], high[:, j])
+            table[f"{prefix}_mean"], table[f"{prefix}_low"], table[f"{prefix}_high"] = columns
     return table
 
 

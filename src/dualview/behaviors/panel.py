@@ -132,7 +132,7 @@ class PerUser:
 
     def take(self, rows: ArrayLike) -> Self:
         """The behaviour with some observations only, by position or mask; everybody stays a user."""
-        chosen = np.asarray(rows)
+        chosen = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
         if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
             raise InputError(f"take wants positions or a mask of the {self.n_observations} {self.observations}; got {rows!r}.")
         part = self._copy()

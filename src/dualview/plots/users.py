@@ -88,7 +88,11 @@ def features(
 
 
 def latent(
-    model: DualViewMixture, ax: "Axes | None" = None, probability: float = 0.95, truth: ArrayLike | None = None
+    model: DualViewMixture,
+    ax: "Axes | None" = None,
+    probability: float = 0.95,
+    truth: ArrayLike | None = None,
+    part: int | str = 0,
 ) -> "Axes":
     """Each user's latent coefficient: posterior mean and central interval.
 
@@ -104,6 +108,8 @@ def latent(
         Of the interval.
     truth : array (U,), optional
         The true coefficients where they are known, drawn as ticks.
+    part : int or str
+        Which number of a latent vector to draw, by position or name, where it has several.
 
     Examples
     --------
@@ -115,9 +121,8 @@ def latent(
     >>> plots.latent(model, truth=forum.latent).get_ylabel()
     'latent coefficient'
     """
-    low, high = _interval(model, probability)
+    name, mean, (low, high) = _latent_part(model, part, probability)
     true = _truth(truth, len(low))
-    mean = model.latent_
     ax = one_panel(ax)
     place = np.empty(len(mean))
     first = 0.0
@@ -133,7 +138,7 @@ def latent(
             ax.scatter(places, true[users], **TRUTH)
         centres.append((float(places.mean()), str(cluster)))
         first = places[-1] + 1.0 + _GAP
-    _label_latent(ax, centres, first - _GAP)
+    _label_latent(ax, centres, first - _GAP, name)
     _legend_of_latent(ax, float(mean.mean()), probability, true is not None)
     _make_room(ax, place, high if true is None else np.maximum(high, true))
     return ax
@@ -194,12 +199,19 @@ def _draw_ellipse(ax: "Axes", points: Array, **line: Any) -> None:
     ax.autoscale_view()
 
 
-def _interval(model: DualViewMixture, probability: float) -> Array:
-    """Ends of the central interval of each user's coefficient, (2, U)."""
+def _latent_part(model: DualViewMixture, part: int | str, probability: float) -> tuple[str, Array, Array]:
+    """What one number of the latent vectors is called, its means (U,), and ends of its central intervals (2, U)."""
     post = posterior_of(model)
     if "latent" not in post:
         raise InputError("This model was fitted without a behaviour, so it has no latent coefficients: fit(X, behavior) has.")
-    return post.interval("latent", probability)
+    names, mean, ends = post.latent_names, model.latent_, post.interval("latent", probability)
+    if len(names) == 1:
+        return "latent coefficient", mean, ends
+    try:
+        place = names.index(part) if isinstance(part, str) else range(len(names))[operator.index(part)]
+    except (TypeError, ValueError, IndexError):
+        raise InputError(f"part must be a position or a name among {', '.join(names)}; got {part!r}.") from None
+    return f"latent coefficient of {names[place]}", mean[:, place], ends[..., place]
 
 
 def _truth(truth: ArrayLike | None, n_users: int) -> Array | None:
@@ -211,13 +223,13 @@ def _truth(truth: ArrayLike | None, n_users: int) -> Array | None:
     return values
 
 
-def _label_latent(ax: "Axes", centres: list[tuple[float, str]], width: float) -> None:
+def _label_latent(ax: "Axes", centres: list[tuple[float, str]], width: float, name: str) -> None:
     """The clusters' names under their middles."""
     ax.set_xticks(*apart(centres, width))
     ax.set_xlim(-1.0, width)
     ax.tick_params(axis="x", length=0)
     ax.set_xlabel("users, by cluster")
-    ax.set_ylabel("latent coefficient")
+    ax.set_ylabel(name)
 
 
 def _legend_of_latent(ax: "Axes", overall: float, probability: float, has_truth: bool) -> None:

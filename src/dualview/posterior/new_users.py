@@ -87,10 +87,14 @@ class Candidates:
     @cached_property
     def latent(self) -> tuple[Array, Array]:
         """Mean (R, q) and covariance (R, q, q) of the latent vector in each row, in the user's units."""
-        means, factors = self._parameters["behavior"]
-        units = self._post.units["behavior"]
-        roots = _solved(factors, np.broadcast_to(units.factor.T, factors.shape))  # T⁻¹ Fᵀ
-        return units.vectors(means), np.swapaxes(roots, -1, -2) @ roots
+        means = self._post.units["behavior"].vectors(self._parameters["behavior"][0])
+        return means, self.roots @ np.swapaxes(self.roots, -1, -2)
+
+    @cached_property
+    def roots(self) -> Array:
+        """F T⁻ᵀ of each row, (R, q, q): covariance = root rootᵀ."""
+        factors, units = self._parameters["behavior"][1], self._post.units["behavior"]
+        return np.swapaxes(_solved(factors, np.broadcast_to(units.factor.T, factors.shape)), -1, -2)
 
     @cached_property
     def overlap(self) -> Array:
@@ -175,12 +179,11 @@ class NewUsers:
     def _sampled(self, users: slice) -> tuple[Array, Array]:
         """A latent vector of each user drawn in each row, (R, J, q), and ln p(observations | it), (R, J)."""
         assert isinstance(self._evidence, SampledEvidence)
-        means, covariances = self._candidates.latent
-        factors = np.linalg.cholesky(covariances)
+        means, roots = self._candidates.latent[0], self._candidates.roots
         vectors, log_likelihoods = [], []
         for j in range(*users.indices(self._n)):
             noise = np.random.default_rng([_SEED, j]).standard_normal((*means.shape, 1))
-            vectors.append(means + (factors @ noise)[..., 0])
+            vectors.append(means + (roots @ noise)[..., 0])
             log_likelihoods.append(self._evidence.log_likelihood(j, self._candidates.draw, vectors[-1]))
         return np.stack(vectors, axis=1), np.stack(log_likelihoods, axis=1)
 

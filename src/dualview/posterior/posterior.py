@@ -100,6 +100,12 @@ class Posterior:
         return [str(name) for name in coords["feature"].values] if "feature" in coords else []
 
     @property
+    def latent_names(self) -> list[str]:
+        """Names of the numbers of a latent vector; one name without a meaning where there is one."""
+        coords = self._tree["posterior"].coords
+        return [str(name) for name in coords["function"].values] if "function" in coords else ["latent"]
+
+    @property
     def behavior(self) -> Behavior | None:
         """The behaviour of the fit without its observations: enough to predict."""
         text = self._tree.attrs.get("behavior")

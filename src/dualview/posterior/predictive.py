@@ -273,10 +273,10 @@ class VectorMixture:
             raise InputError(f"vectors must be {(self._n, self._n_dims)}, a row per case; got {values.shape}.")
         result = np.empty(self._n)
         for cases, (log_weights, means, covariances) in self._batches():
-            factors = np.linalg.cholesky(covariances)
-            standard = np.linalg.solve(factors, (values[cases] - means)[..., None])[..., 0]
-            log_roots = np.log(np.diagonal(factors, axis1=-2, axis2=-1)).sum(axis=-1)
-            result[cases] = logsumexp(log_weights - log_roots - 0.5 * (standard**2).sum(axis=-1), axis=0)
+            scales, axes = _principal(covariances)
+            standard = ((values[cases] - means)[..., None, :] @ axes)[..., 0, :] / scales
+            log_scales = np.log(scales).sum(axis=-1)
+            result[cases] = logsumexp(log_weights - log_scales - 0.5 * (standard**2).sum(axis=-1), axis=0)
         return np.asarray(result - 0.5 * self._n_dims * np.log(2 * np.pi))
 
     def nll(self, vectors: ArrayLike) -> float:
@@ -292,10 +292,17 @@ class VectorMixture:
             weights = np.broadcast_to(np.exp(log_weights), shape)
             for i in range(shape[1]):
                 chosen = rng.choice(shape[0], size=n, p=weights[:, i] / weights[:, i].sum())
-                factors = np.linalg.cholesky(np.broadcast_to(covariances, (*shape, *covariances.shape[2:]))[chosen, i])
-                noise = rng.standard_normal((n, self._n_dims, 1))
-                result[:, cases.start + i] = means[chosen, i] + (factors @ noise)[..., 0]
+                scales, axes = _principal(np.broadcast_to(covariances, (*shape, *covariances.shape[2:]))[chosen, i])
+                noise = scales * rng.standard_normal((n, self._n_dims))
+                result[:, cases.start + i] = means[chosen, i] + (axes @ noise[..., None])[..., 0]
         return result
+
+
+def _principal(covariances: Array) -> tuple[Array, Array]:
+    """Standard deviations along the principal axes, and the axes as columns; rounding may have made a covariance singular."""
+    variances, axes = np.linalg.eigh(covariances)
+    least = np.finfo(float).eps * variances[..., -1:]
+    return np.sqrt(np.maximum(variances, np.maximum(least, np.finfo(float).tiny))), axes
 
 
 class WeightedDraws:

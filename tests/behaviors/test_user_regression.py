@@ -1,0 +1,240 @@
+"""UserRegression: its constants, its noise against the joint density, closed forms, a mixed model, units and refusals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy.stats import multivariate_normal
+
+import dualview as dv
+from dualview.behaviors import Behavior
+from dualview.errors import InputError
+from dualview.units import GaussianPrior
+
+Q = 3
+N_USERS = 6
+FEATURES = np.random.default_rng(9).normal(3.0, 2.0, (N_USERS, 2))
+
+
+def measures(n=40, seed=0, **options):
+    """Observations of users 0 to 4 of six, in odd units."""
+    rng = np.random.default_rng(seed)
+    user = rng.integers(0, N_USERS - 1, n)
+    design = rng.normal(1.0, [1.0, 5.0, 0.1], (n, Q))
+    outcome = 20 * (design * rng.normal(size=(N_USERS, Q))[user]).sum(axis=1) + rng.normal(size=n)
+    return dv.UserRegression(user, design, outcome, n_users=N_USERS, **options), rng
+
+
+def test_it_is_a_behavior():
+    behavior, _ = measures()
+    assert isinstance(behavior, Behavior)
+    assert (len(behavior), behavior.n_observations, behavior.n_dims) == (N_USERS, 40, Q)
+    assert repr(behavior) == "UserRegression(40 observations, 6 users, outcome)"
+
+
+def test_ridge_estimates_are_the_users_own():
+    behavior, _ = measures(ridge=0.5)
+    estimate = behavior.ridge_estimate()
+    for u in range(N_USERS):
+        own = behavior.user == u
+        x, y = behavior.design[own], behavior.outcome[own]
+        np.testing.assert_allclose(estimate[u], np.linalg.solve(x.T @ x + 0.5 * np.eye(Q), x.T @ y), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(estimate[-1], 0.0)
+
+
+def test_the_noise_is_guessed_from_what_the_users_own_estimates_leave():
+    behavior, rng = measures(n=2000, ridge=1e-6)
+    assert behavior.prepare(None)[1].noise_variance == pytest.approx(1.0, rel=0.15)
+    few = dv.UserRegression(np.arange(4), rng.normal(size=(4, 2)), rng.normal(size=4))
+    assert few.prepare(None)[1].noise_variance == pytest.approx(np.var(few.outcome, ddof=1))
+    assert measures(noise_variance=7.0)[0].prepare(None)[1].noise_variance == 7.0
+
+
+def test_working_units_are_the_users_units():
+    """The same residuals, by vectors in either units."""
+    behavior, rng = measures()
+    units, likelihood = behavior.prepare(None)
+    working = rng.normal(size=(N_USERS, Q))
+    vectors = units.vectors(working)
+    residual = behavior.outcome - (behavior.design * vectors[behavior.user]).sum(axis=1)
+    order = np.argsort(behavior.user, kind="stable")
+    np.testing.assert_allclose(likelihood.residual(working), residual[order] / np.sqrt(likelihood.noise_variance), rtol=1e-8)
+    assert likelihood.reported({"noise_precision": 3.0})["noise_precision"] == pytest.approx(3.0 / likelihood.noise_variance)
+
+
+def test_the_noises_law_is_the_joint_densitys():
+    behavior, rng = measures()
+    likelihood = behavior.prepare(None)[1]
+    latent = rng.normal(size=(N_USERS, Q))
+    law = likelihood.noise_law(likelihood.residual(latent))
+    grid = np.geomspace(0.01, 10, 7)
+    differences = [likelihood.log_density(latent, {"noise_precision": s}) - law.log_density(s) for s in grid]
+    np.testing.assert_allclose(differences, differences[0], rtol=1e-12)
+
+
+def one_cluster(behavior, **options):
+    """A long run with everybody in one cluster."""
+    defaults = {"n_warmup": 500, "n_draws": 4000, "n_chains": 2}
+    return dv.DualViewMixture(1, **(defaults | options)).fit(None, behavior)
+
+
+def test_one_cluster_is_a_mixed_model():
+    """Balanced and with many users, where the prior hardly matters: statsmodels' random coefficients and noise."""
+    rng = np.random.default_rng(3)
+    n_users, n_each = 60, 8
+    user = np.repeat(np.arange(n_users), n_each)
+    design = np.column_stack([np.ones(len(user)), np.tile(np.linspace(-1, 1, n_each), n_users)])
+    latent = rng.multivariate_normal([3.0, -1.0], [[1.0, 0.4], [0.4, 0.5]], n_users)
+    outcome = (design * latent[user]).sum(axis=1) + 0.7 * rng.normal(size=len(user))
+    model = one_cluster(dv.UserRegression(user, design, outcome))
+    mixed = sm.MixedLM(outcome, design, user, exog_re=design).fit()
+    blups = mixed.fe_params + np.array([mixed.random_effects[u] for u in range(n_users)])
+    spread = np.sqrt(np.array([np.diagonal(mixed.random_effects_cov[u]) for u in range(n_users)]))
+    assert np.abs(model.latent_ - blups).max() < 0.25 * spread.min()
+    found = model.posterior_.flat("latent").std(axis=0)
+    np.testing.assert_allclose(found, spread, rtol=0.15)
+    assert 1.0 / model.posterior_["noise_precision"].mean() == pytest.approx(mixed.scale, rel=0.05)
+
+
+def test_a_user_without_observations_has_the_predictive_of_a_new_one():
+    behavior, _ = measures(n=200)
+    model = one_cluster(behavior)
+    silent = model.posterior_.flat("latent")[:, -1]
+    nobody = dv.UserRegression([0], np.ones((1, Q)), [0.0]).take([])
+    assert len(nobody) == 1
+    predicted = model.predict_latent(None, nobody)
+    error = silent.std(axis=0) / np.sqrt(200)
+    assert (np.abs(predicted.mean[0] - silent.mean(axis=0)) < 4.5 * error).all()
+    draws = predicted.draws(4000)[:, 0]
+    for p in (0.1, 0.5, 0.9):
+        np.testing.assert_allclose((draws < np.quantile(silent, p, axis=0)).mean(axis=0), p, atol=0.08)
+
+
+def test_evidence_is_the_likelihood_of_new_users_observations():
+    behavior, rng = measures()
+    new = dv.UserRegression([0, 0, 1], rng.normal(size=(3, Q)), rng.normal(size=3), n_users=3)
+    precisions = rng.gamma(2.0, size=5)
+    constant, linear, precision = behavior.evidence(new, np.zeros((5, N_USERS, Q)), {"noise_precision": precisions}, 3)
+    for j, rows in ((0, [0, 1]), (1, [2]), (2, [])):
+        f = rng.normal(size=Q)
+        residual = new.outcome[rows] - new.design[rows] @ f
+        expected = 0.5 * len(rows) * np.log(precisions / (2 * np.pi)) - 0.5 * precisions * (residual @ residual)
+        np.testing.assert_allclose(constant[:, j] + linear[:, j] @ f - 0.5 * f @ precision[:, j] @ f, expected, atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    behavior, _ = measures(n=120)
+    return dv.DualViewMixture(n_warmup=50, n_draws=60, n_chains=2).fit(FEATURES, behavior), behavior
+
+
+class TestPrediction:
+    def test_known_users(self, fitted):
+        model, behavior = fitted
+        new = behavior.take([3, 5])
+        predicted = model.predict_outcome(new)
+        latent, precision = model.posterior_.flat("latent"), model.posterior_.flat("noise_precision")
+        for i in range(2):
+            locations = latent[:, new.user[i]] @ new.design[i]
+            assert predicted.mean[i] == pytest.approx(locations.mean())
+            assert predicted.std[i] == pytest.approx(np.sqrt(locations.var() + (1 / precision).mean()))
+
+    def test_new_users_by_features_agree_with_their_latent_vectors(self, fitted):
+        model, _ = fitted
+        X_new, row = np.array([[3.0, 4.0]]), np.array([0.5, -1.0, 2.0])
+        outcome = model.predict_outcome(dv.UserRegression([N_USERS], [row], n_users=N_USERS + 1), X_new=X_new)
+        vector = model.predict_latent(X_new)
+        inner = np.quantile(vector.draws(20000)[:, 0] @ row, [0.25, 0.5, 0.75])
+        noise = np.sqrt(1 / model.posterior_["noise_precision"].mean())
+        assert abs(outcome.quantile(0.5)[0] - inner[1]) < 0.2 * (inner[2] - inner[0] + noise)
+        assert vector.interval().shape == (1, Q, 2)
+        assert vector.log_density(vector.mean).shape == (1,)
+
+    def test_density_of_a_vector_is_that_of_its_parts(self, fitted):
+        vector = fitted[0].predict_latent(np.array([[3.0, 4.0]]))
+        log_weights, means, covariances = vector._parts(slice(0, 1))
+        point = vector.mean[0]
+        terms = [multivariate_normal(m, c).pdf(point) for m, c in zip(means[:, 0], covariances[:, 0], strict=True)]
+        assert vector.log_density([point])[0] == pytest.approx(np.log(np.exp(log_weights[:, 0]) @ terms))
+
+    def test_a_saved_posterior_predicts_the_same(self, fitted, tmp_path):
+        model, behavior = fitted
+        model.posterior_.save(tmp_path / "run.nc")
+        again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
+        np.testing.assert_array_equal(again.predict_outcome(behavior).mean, model.predict_outcome(behavior).mean)
+        assert again.posterior_.latent_names == ["x0", "x1", "x2"]
+
+    @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
+    def test_observations_move_a_new_user_towards_them(self, fitted):
+        model, _ = fitted
+        row = [[0.0, 1.0, 0.0]]
+        place, spread = (
+            part[0, 1] for part in (model.predict_latent([[3.0, 4.0]]).mean, model.predict_latent([[3.0, 4.0]]).std)
+        )
+        target = place + 0.5 * min(spread, 20.0)
+        many = dv.UserRegression(np.zeros(60, dtype=int), np.repeat(row, 60, axis=0), np.full(60, target))
+        assert model.predict_latent([[3.0, 4.0]], many).mean[0, 1] == pytest.approx(target, abs=1.0)
+        new = dv.UserRegression([N_USERS], row, n_users=N_USERS + 1)
+        assert model.predict_outcome(new, [[3.0, 4.0]], many).mean[0] == pytest.approx(target, abs=1.0)
+
+
+class TestUsers:
+    def test_ids_are_matched(self):
+        X = pd.DataFrame(np.random.default_rng(0).normal(size=(4, 2)), index=list("abcd"), columns=["p", "q"])
+        rng = np.random.default_rng(1)
+        user = np.array(["c", "a", "c", "d", "a", "d"])
+        behavior = dv.UserRegression(user, rng.normal(size=(6, 1)), rng.normal(size=6))
+        aligned = behavior.aligned(["a", "b", "c", "d"])
+        assert aligned.user.tolist() == [2, 0, 2, 3, 0, 3]
+        assert len(aligned) == 4
+        model = dv.DualViewMixture(n_warmup=5, n_draws=5, n_chains=1).fit(X, behavior)
+        assert model.posterior_.user_ids == list("abcd")
+        assert model.predict_outcome(dv.UserRegression(["d"], [[1.0]])).mean.shape == (1,)
+        with pytest.raises(InputError, match=r"2 user\(s\) unknown to the fit \(x, y\) and there are features of 1"):
+            model.predict_outcome(dv.UserRegression(["x", "y"], [[1.0], [1.0]]), X_new=X.iloc[:1])
+
+    def test_splits_keep_everybody(self):
+        behavior, _ = measures()
+        seen = []
+        for train, held_out in behavior.split(4):
+            assert len(train) == len(held_out) == N_USERS
+            assert train.n_observations + held_out.n_observations == 40
+            seen += held_out.outcome.tolist()
+        assert sorted(seen) == sorted(behavior.outcome.tolist())
+
+
+REFUSALS = {
+    "outcome": (
+        lambda: dv.UserRegression([0, 1], [[1.0], [2.0]], [1.0]),
+        "outcome must have a value per row of design, 2; got 1",
+    ),
+    "user": (lambda: dv.UserRegression([0], [[1.0], [2.0]], [1.0, 2.0]), "user must name one user per row, 2; got 1"),
+    "negative": (lambda: dv.UserRegression([0, -1], [[1.0], [2.0]]), "positions from 0, or ids; got a negative"),
+    "missing": (lambda: dv.UserRegression([0.0, np.nan], [[1.0], [2.0]]), "got fractions or missing values"),
+    "n_users": (lambda: dv.UserRegression([0, 4], [[1.0], [2.0]], n_users=3), "n_users must be at least 5"),
+    "unknown": (lambda: dv.UserRegression(["a", "b"], [[1.0], [2.0]], users=["a"]), "missing: b"),
+    "twice": (lambda: dv.UserRegression(["a"], [[1.0]], users=["a", "a"]), "more than once: a"),
+    "by users": (lambda: measures()[0][0], "behavior.split"),
+    "constant": (
+        lambda: dv.UserRegression([0, 1, 1], np.eye(3), np.ones(3)).prepare(GaussianPrior(np.zeros(3), np.eye(3))),
+        "outcome is constant",
+    ),
+    "one user": (lambda: dv.UserRegression([0, 0], [[1.0], [2.0]], [1.0, 2.0]).prepare(None), "do not vary"),
+    "zero column": (lambda: dv.UserRegression([0, 1], [[1.0, 0.0], [2.0, 0.0]], [1.0, 2.0]).prepare(None), "all zero: x1"),
+    "no outcome": (lambda: dv.UserRegression([0, 1], [[1.0], [2.0]]).prepare(None), "Outcomes are needed"),
+    "silent users": (
+        lambda: dv.DualViewMixture().fit(np.eye(4), measures(seed=1)[0].take(np.arange(40))),
+        "X has 4 rows, the behaviour has 6 users",
+    ),
+    "more rows": (
+        lambda: dv.DualViewMixture().fit(np.eye(9), dv.UserRegression([0, 1], [[1.0], [2.0]], [1.0, 2.0])),
+        r"If users from 2 on have no observations, say so: n_users=9",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_is_wrong_is_said(case):
+    make, message = REFUSALS[case]
+    with pytest.raises(InputError, match=message):
+        make()
