@@ -30,8 +30,8 @@ def _em(x: Array, n_clusters: int, seed: int) -> NDArray[np.integer]:
 
 
 def _bayesian(x: Array, n_clusters: int, seed: int) -> NDArray[np.integer]:  # noqa: ARG001
-    n_components = min(_INFERRED, len(x))
-    return np.asarray(BayesianGaussianMixture(n_components, n_init=5, max_iter=2000, random_state=seed).fit_predict(x))
+    mixture = BayesianGaussianMixture(n_components=min(_INFERRED, len(x)), n_init=5, max_iter=2000, random_state=seed)
+    return np.asarray(mixture.fit_predict(x))
 
 
 def _kmeans(x: Array, n_clusters: int, seed: int) -> NDArray[np.integer]:

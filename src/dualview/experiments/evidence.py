@@ -6,13 +6,16 @@ like the users, and a cluster's covariance is about a tenth of theirs. With S th
 
     ln p(x) = −(nD/2) ln π + ln Γ_D(ν_n/2) − ln Γ_D(ν/2) + (ν/2) ln|Ψ| − (ν_n/2) ln|Ψ_n| + (D/2) ln(κ/κ_n),
     ν_n = ν + n,  κ_n = κ + n,  Ψ_n = Ψ + S + (κ n/κ_n) x̄ x̄ᵀ.
+
+The partition itself counts with its Chinese-restaurant probability at α = 1, ln Γ(n) for each cluster and a constant: without
+it the best partition of 50 users would always be one of many tiny clusters.
 """
 
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import multigammaln
+from scipy.special import gammaln, multigammaln
 from sklearn.cluster import KMeans
 
 from dualview.units import Whitening
@@ -42,12 +45,13 @@ def log_cluster(x: Array) -> float:
 
 
 def log_evidence(x: Array, labels: Labels) -> float:
-    """ln p(x | partition) of vectors in the view's own units."""
-    return sum(log_cluster(x[labels == cluster]) for cluster in np.unique(labels))
+    """ln p(x, partition) of vectors in the view's own units, up to a constant of the number of users."""
+    parts = [x[labels == cluster] for cluster in np.unique(labels)]
+    return float(sum(log_cluster(part) + gammaln(len(part)) for part in parts))
 
 
 def ratio(x: Array, labels: Labels) -> float:
-    """(1/U) (ln p(x | labels) − ln p(x | best partition of this view)): 0 where the view had its way, else below.
+    """(1/U) (ln p(x, labels) − ln p(x, best partition of this view)): 0 where the view had its way, else below.
 
     The best partition is the best that a greedy search finds; labels that beat it count as the best themselves.
     """
@@ -91,7 +95,7 @@ def _best_place(x: Array, labels: NDArray[np.int64], user: int) -> int:
     gains = {}
     for cluster in np.unique(labels[others]):
         members = x[others & (labels == cluster)]
-        gains[int(cluster)] = log_cluster(np.vstack([members, x[user]])) - log_cluster(members)
+        gains[int(cluster)] = log_cluster(np.vstack([members, x[user]])) - log_cluster(members) + np.log(len(members))
     home = int(labels[user])
     new = int(labels.max()) + 1 if home in gains else home
     gains[new] = log_cluster(x[user : user + 1])

@@ -65,10 +65,10 @@ def fit(cell: Cell, forum: Forum) -> DualViewMixture:
 @cache
 def compile_first(model: str) -> None:
     """Run a model for a moment, so that compiling is not counted as its time; once for each process."""
-    forum = agreement(n_users=10, n_threads=10)
+    forum = agreement(n_users=50, n_threads=50)
     kind = MODELS[model]
     clusters = {"inferred": None, "true": 5, "one": 1}[kind.clusters]
-    short = DualViewMixture(clusters, n_warmup=2, n_draws=4, n_chains=1)
+    short = DualViewMixture(clusters, n_warmup=10, n_draws=20, n_chains=2)
     behavior = SharedOutcome(forum.participation, forum.outcome) if kind.behavior else None
     short.fit(forum.features if kind.features else None, behavior)
 
