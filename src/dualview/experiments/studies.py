@@ -10,7 +10,13 @@ from dualview.experiments.forums import SCENARIOS, SHAPES
 from dualview.experiments.models import COMPARED, MODELS
 
 ALL = ("agreement", "disagreement", "iris", "cost")
-INFORMATION = (("disagreement", 10, 100), ("disagreement", 25, 25), ("disagreement", 100, 10), ("iris", 50, 10), ("iris", 50, 100))
+INFORMATION = (
+    ("disagreement", 10, 100),
+    ("disagreement", 25, 25),
+    ("disagreement", 100, 10),
+    ("iris", 50, 10),
+    ("iris", 50, 100),
+)
 RADII = (0.45, 0.3, 0.2, 0.1)
 SCALES = (0.25, 4.0)
 FEW_THREADS = 50  # of studies that vary something else
