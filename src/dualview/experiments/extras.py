@@ -53,7 +53,7 @@ def sizes(model: DualViewMixture, forum: Forum) -> dict[str, Any]:  # noqa: ARG0
 
 
 def autocorrelation(model: DualViewMixture, forum: Forum) -> dict[str, Any]:  # noqa: ARG001
-    """Of each scalar that diagnostics look at: autocorrelation time, effective sizes, and the paper's τ with its noise floor."""
+    """Of each scalar of the diagnostics: autocorrelation time, effective sizes, and the paper's τ with its noise floor."""
     post = model.posterior_
     table = post.diagnostics()
     rows = {}

@@ -79,8 +79,15 @@ def results(frame: pd.DataFrame, scenario: str) -> "Figure":
                 threads, means, errors = (np.array(values, dtype=float) for values in zip(*points, strict=True))
                 _curve(ax, threads + shift, means, errors, model, f"{model}, published", hollow=True)
         _finish(ax, metric, "training threads")
-    axes[0, 0].legend(frameon=False, fontsize="small", ncols=2)
+    axes[0, 0].legend(*_floor_last(axes[0, 0]), frameon=False, fontsize="small")
     return figure
+
+
+def _floor_last(ax: "Axes") -> tuple[list[Any], list[str]]:
+    """Handles and names of a legend, the curves before the floor."""
+    handles, names = ax.get_legend_handles_labels()
+    order = sorted(range(len(names)), key=lambda i: names[i].startswith("entropy"))
+    return [handles[i] for i in order], [names[i] for i in order]
 
 
 def _curve(ax: "Axes", x: Any, mean: Any, error: Any, model: str, label: str, hollow: bool = False) -> None:
@@ -118,37 +125,42 @@ def lines(frame: pd.DataFrame, x: str, x_label: str, metrics: Sequence[str], row
             _finish(ax, metric, x_label)
             if value is not None:
                 ax.set_title(str(value), loc="left")
-    axes[0, 0].legend(frameon=False, fontsize="small")
+    axes[0, 0].legend(*_floor_last(axes[0, 0]), frameon=False, fontsize="small")
     return figure
 
 
-def groups(frame: pd.DataFrame, by: str, metrics: Sequence[str], panels: str = "scenario") -> "Figure":
-    """Scores as points with standard errors, a row for each value of a column, a line of panels for each scenario."""
-    values = list(dict.fromkeys(frame[panels]))
+def groups(frame: pd.DataFrame, by: str, metrics: Sequence[str]) -> "Figure":
+    """Scores as points with standard errors: a row for each value of a column, a line of panels for each scenario."""
+    scenarios = list(dict.fromkeys(frame["scenario"]))
     names = list(dict.fromkeys(frame[by]))[::-1]
-    height = 0.5 + 0.34 * len(names)
-    figure, axes = new_figure(len(values), len(metrics), (5.2 * len(metrics), max(2.2, height) * len(values)), sharey=True)
-    for row, value in zip(axes, values, strict=True):
-        part = frame[frame[panels] == value]
+    height = max(2.0, 0.5 + 0.34 * len(names)) * len(scenarios)
+    figure, axes = new_figure(len(scenarios), len(metrics), (5.2 * len(metrics), height), sharex="col", sharey=True)
+    for row, scenario in zip(axes, scenarios, strict=True):
         for ax, metric in zip(row, metrics, strict=True):
-            models = list(dict.fromkeys(part["model"]))
-            keyed = by != "model" and len(models) > 1
-            table = averages(part, ["model", by], metric) if by != "model" else averages(part, [by], metric)
-            for place, model in enumerate(models if keyed else [models[0]]):
-                ours = table[table["model"] == model] if keyed else table
-                shift = 0.18 * (place - 0.5 * (len(models) - 1)) if keyed else 0.0
-                y = [names.index(name) - shift for name in ours[by]]
-                look = style(str(model)) if keyed else {"color": MAIN, "marker": "o"}
-                ax.errorbar(ours["mean"], y, xerr=ours["error"], linestyle="none", capsize=2, label=model, **look)
-            ax.set_yticks(range(len(names)), names)
-            ax.set_ylim(-0.6, len(names) - 0.4)
-            ax.set_xlabel(LABELS[metric])
-            ax.set_title(str(value), loc="left")
-            ax.grid(axis="y", color="0.92")
-            ax.spines[["top", "right"]].set_visible(False)
-            if keyed:
-                ax.legend(frameon=False, fontsize="small")
+            _points(ax, frame[frame["scenario"] == scenario], by, names, metric)
+            ax.set_title(str(scenario), loc="left")
+    for ax, metric in zip(axes[-1], metrics, strict=True):
+        ax.set_xlabel(LABELS[metric])
+        if metric == "ari":
+            ax.set_xlim(min(0.0, ax.get_xlim()[0]), 1.03)
+    if len(axes[0, 0].get_legend_handles_labels()[1]) > 1:
+        axes[0, 0].legend(frameon=False, fontsize="small")
     return figure
+
+
+def _points(ax: "Axes", frame: pd.DataFrame, by: str, names: list[Any], metric: str) -> None:
+    """The points of one panel, models side by side where they are not the rows themselves."""
+    models = [""] if by == "model" else list(dict.fromkeys(frame["model"]))
+    for place, model in enumerate(models):
+        ours = averages(frame if by == "model" else frame[frame["model"] == model], [by], metric)
+        shift = 0.18 * (place - 0.5 * (len(models) - 1))
+        y = [names.index(name) - shift for name in ours[by]]
+        look = style(model) if len(models) > 1 else {"color": MAIN, "marker": "o"}
+        ax.errorbar(ours["mean"], y, xerr=ours["error"], linestyle="none", capsize=2, label=model or None, **look)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(-0.6, len(names) - 0.4)
+    ax.grid(axis="y", color="0.92")
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def information(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> "Figure":
@@ -220,7 +232,7 @@ def cost(times: Mapping[str, Mapping[str, float]], seconds: pd.DataFrame) -> "Fi
     left.axvline(published.number("autocorrelation_time"), color=MUTED, linestyle="--", label="published largest τ")
     left.set_yticks(y, slowest)
     left.set_xlabel("iterations")
-    left.legend(frameon=False, fontsize="small", loc="lower right")
+    left.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
     right.plot(seconds["n_users"], 1e3 * seconds["per_iteration"], "o-", color=MAIN)
     right.set_xlabel("users, 100 threads")
     right.set_ylabel("CPU milliseconds per iteration (dual-DP)")

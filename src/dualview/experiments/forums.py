@@ -59,7 +59,7 @@ def _centres(labels: Labels) -> Array:
 def _bananas(rng: Generator, labels: Labels) -> Array:
     along, across = rng.standard_normal((2, len(labels)))
     bent = np.column_stack([0.1 * along, 0.08 * (along**2 - 1) + 0.025 * across])
-    return _centres(labels) + bent
+    return np.asarray(_centres(labels) + bent)
 
 
 def _rings(rng: Generator, labels: Labels) -> Array:

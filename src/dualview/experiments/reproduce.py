@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import sys
+import textwrap
 import time
 from collections.abc import Iterable
 from importlib.metadata import version
@@ -14,9 +15,8 @@ from typing import Any
 import pandas as pd
 
 from dualview._version import __version__
-from dualview.errors import FileError, InputError
+from dualview.errors import DualViewError, FileError, InputError
 from dualview.experiments import published
-from dualview.experiments.cells import Cell
 from dualview.experiments.grid import Outcome, run_grid
 from dualview.experiments.results import FLOOR, compared, tidy
 from dualview.experiments.sections import SECTIONS, Findings, Section, table
@@ -63,7 +63,8 @@ def _claim(out: Path, asked: list[str], quick: bool, seed: int) -> list[str]:
             raise FileError(f"{place} is not a plan of dualview reproduce. Give another folder.") from error
         if same != made_with:
             raise InputError(
-                f"{out} holds a run with {_options(**same)}; asked for {_options(**made_with)}. Use the same options to go on with "
+                f"{out} holds a run with {_options(**same)}; asked for {_options(**made_with)}. Use the same options to go "
+                "on with "
                 "it, or another --out."
             )
         asked = studies
@@ -101,7 +102,7 @@ def _report(plan: Plan, rows: pd.DataFrame, sections: dict[str, Section], quick:
     command = f"dualview reproduce {_short(names)} --out reproduced --seed {plan.seed}{' --quick' if quick else ''}"
     packages = [f"dualview {__version__}", f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in _PACKAGES)]
     once = rows.drop_duplicates([c for c in rows.columns if c not in ("study", "warnings", "error")])
-    hours = once["cpu_seconds"].sum() / 3600
+    minutes = once["cpu_seconds"].sum() / 60
     effort = plan.effort
     parts = [
         "# The paper, reproduced",
@@ -112,35 +113,43 @@ def _report(plan: Plan, rows: pd.DataFrame, sections: dict[str, Section], quick:
 {command}
 ```
 
-It goes on where it stopped when it is killed. {", ".join(packages)}; {len(once)} fits, {hours:.1f} CPU hours of sampling. A fit has
-{effort.n_chains} chains of {effort.n_warmup:,} iterations to warm up and {effort.n_draws * effort.thin:,} more, of which every
-{_ordinal(effort.thin)} is kept: {effort.n_iterations:,} iterations{", as in the paper" if effort.n_iterations == 30000 else ""}. Users,
-coefficients and 100 test threads are drawn once for a scenario (seed {plan.seed}), training threads for each repetition. `results.csv`
-has a row for each fit.""",
+It goes on where it stopped when it is killed. {", ".join(packages)}; {len(once)} fits, {minutes:.0f} CPU minutes of sampling. A
+fit has {effort.n_chains} chains of {effort.n_warmup:,} iterations to warm up and {effort.n_draws * effort.thin:,} more, of
+which every {_ordinal(effort.thin)} is kept: {effort.n_iterations:,}
+iterations{", as in the paper" if effort.n_iterations == 30000 else ""}. Users, coefficients and 100 test threads are drawn
+once for a scenario (seed {plan.seed}), training threads for each repetition. `results.csv` has a row for each fit.""",
         _verdict(rows),
         _ERRORS,
         *(section.text for section in sections.values()),
         _warnings(rows),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return _wrapped("\n\n".join(part for part in parts if part)) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    """Paragraphs at one width; tables, code, headings, pictures and lists as they are."""
+    blocks = text.split("\n\n")
+    kept = ("|", "#", "!", "`", "1.", "-")
+    return "\n\n".join(block if block.startswith(kept) else textwrap.fill(" ".join(block.split()), 110) for block in blocks)
 
 
 _ERRORS = """## Why the published curves are worse
 
-The published curves were made with a program that has errors, and they are what separates it from the sampler here; the model is the
-same, its formulas corrected where the paper misprints them ([errata](errata.md)).
+The published curves were made with a program that has errors, and they are what separates it from the sampler here; the model
+is the same, its formulas corrected where the paper misprints them (docs/errata.md).
 
-1. Auxiliary components of the assignment step were drawn with a covariance where a precision was meant: new clusters came from the
-   wrong law.
+1. Auxiliary components of the assignment step were drawn with a covariance where a precision was meant: new clusters came
+   from the wrong law.
 2. The base mean of a view was drawn by a wrong formula.
 3. The last draw was taken for the least-squares partition: its adjusted Rand index is that of a single random draw.
-4. The NLL averaged the logs of the densities over draws, where the log of the average belongs. By Jensen's inequality that is never
-   less, and it is far more when the posterior is wide.
+4. The NLL averaged the logs of the densities over draws, where the log of the average belongs. By Jensen's inequality that is
+   never less, and it is far more when the posterior is wide.
 5. Users came sorted by true cluster at the start.
 
-The third and the fourth can be done to any set of draws: each scenario below says what they do to ours. Users, coefficients and threads
-of the paper are not public, so the points are those of other draws from the same laws: compare levels, not bumps. The paper starts
-chains with everybody in one cluster (k-means with 10 for iris); here it is k-means always, and `starts` compares the two."""
+The third and the fourth can be done to any set of draws: each scenario below says what they do to ours. Users, coefficients
+and threads of the paper are not public, so the points are those of other draws from the same laws: compare levels, not bumps.
+The paper starts chains with everybody in one cluster (k-means with 10 for iris); here it is k-means always, and `starts`
+compares the two."""
 
 
 def _verdict(rows: pd.DataFrame) -> str:
@@ -160,7 +169,8 @@ def _verdict(rows: pd.DataFrame) -> str:
     header = ["scenario", "NLL below published", "mean gain", "ARI above published", "mean gain"]
     return (
         f"## In short\n\n{table(header, lines)}\n\nNLL: less is better, the floor is the entropy of the noise, ½ ln(2πe · 5) = "
-        f"{FLOOR:.3f}. ARI: adjusted Rand index of the estimated partition against the truth, more is better. Each point is a mean over "
+        f"{FLOOR:.3f}. ARI: adjusted Rand index of the estimated partition against the truth, more is better. Each point is "
+        "a mean over "
         "repetitions; the paper has no point for dual-fixed at 40 threads of agreement, and no partition for the single model."
     )
 
@@ -168,7 +178,8 @@ def _verdict(rows: pd.DataFrame) -> str:
 def _warnings(rows: pd.DataFrame) -> str:
     failed = rows[rows["error"] != ""]
     warned = rows[rows["warnings"] != ""]
-    text = f"## Failures and warnings\n\nFits that failed: {len(failed)}. Fits with a warning other than on convergence: {len(warned)}."
+    text = "## Failures and warnings\n\n"
+    text += f"Fits that failed: {len(failed)}. Fits with a warning other than on convergence: {len(warned)}."
     if len(failed):
         listed = failed[["scenario", "model", "n_users", "n_threads", "repetition", "error"]].astype(str).values.tolist()
         text += f"\n\n{table(['scenario', 'model', 'users', 'threads', 'repetition', 'error'], listed)}"
@@ -178,15 +189,14 @@ def _warnings(rows: pd.DataFrame) -> str:
 
 
 def _summarise(outcomes: list[Outcome], paths: list[Path], seconds: float) -> None:
+    """Say what was done; an error when some fits failed, after everything is written."""
     failed = [outcome for outcome in outcomes if outcome.error]
     for outcome in failed:
-        print(f"dualview: failed: {_named(outcome.cell)}: {outcome.error}", file=sys.stderr)
+        print(f"dualview: failed: {outcome.cell}: {outcome.error}", file=sys.stderr)
     print(f"{len(outcomes) - len(failed)} of {len(outcomes)} fits done in {seconds:.0f} s.")
     print(f"Wrote {', '.join(str(path) for path in paths)}.")
-
-
-def _named(cell: Cell) -> str:
-    return str(cell)
+    if failed:
+        raise DualViewError(f"{len(failed)} of {len(outcomes)} fits failed; the same command tries them again.")
 
 
 def _short(names: list[str]) -> str:

@@ -32,7 +32,7 @@ def tidy(study: str, outcomes: Iterable[Outcome]) -> pd.DataFrame:
 
 
 def averages(frame: pd.DataFrame, by: Sequence[str], score: str) -> pd.DataFrame:
-    """Mean and standard error (0 for one repetition) of a score over repetitions, and their number; rows without it left out."""
+    """Mean, standard error (0 for one repetition) and number of a score over repetitions; rows without it are left out."""
     known = frame[frame[score].notna()]
     groups = known.groupby(list(by), sort=False, observed=True)[score]
     table = pd.DataFrame({"mean": groups.mean(), "error": groups.sem().fillna(0.0), "n": groups.size()})
@@ -60,14 +60,12 @@ class Comparison(NamedTuple):
 def compared(frame: pd.DataFrame, scenario: str, metric: str) -> list[Comparison]:
     """Every published point of a scenario at whose size there are fits."""
     ours = averages(frame[frame["scenario"] == scenario], ["model", "n_threads"], metric)
-    found = []
-    for row in ours.itertuples():
-        for point in published.curve(scenario, metric, str(row.model)):
-            if point.n_threads == row.n_threads:
-                found.append(
-                    Comparison(scenario, metric, str(row.model), point.n_threads, point.mean, point.error, row.mean, row.error)
-                )
-    return found
+    return [
+        Comparison(scenario, metric, str(row.model), point.n_threads, point.mean, point.error, row.mean, row.error)
+        for row in ours.itertuples()
+        for point in published.curve(scenario, metric, str(row.model))
+        if point.n_threads == row.n_threads
+    ]
 
 
 def truth_nll(cell: Cell) -> float:

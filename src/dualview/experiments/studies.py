@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from dualview.errors import InputError
 from dualview.experiments.baselines import BASELINES, CLUSTERINGS
@@ -64,9 +65,9 @@ class Plan:
             cost_effort=Effort(n_chains=1, n_warmup=1000, n_draws=4000, thin=1),
         )
 
-    def cell(self, scenario: str, model: str, n_threads: int = FEW_THREADS, repetition: int = 0, **others: object) -> Cell:
+    def cell(self, scenario: str, model: str, n_threads: int = FEW_THREADS, repetition: int = 0, **others: Any) -> Cell:
         """A cell with the plan's seed and effort."""
-        return Cell(scenario, model, n_threads, repetition, self.seed, **({"effort": self.effort} | others))  # type: ignore[arg-type]
+        return Cell(scenario, model, n_threads, repetition, self.seed, **{"effort": self.effort, **others})
 
 
 def _scenario(name: str) -> Callable[[Plan], list[Cell]]:
@@ -209,7 +210,8 @@ def chosen(names: Iterable[str]) -> list[str]:
     unknown = [name for name in asked if name not in STUDIES and name != "all"]
     if unknown:
         raise InputError(
-            f"Studies are all (= {', '.join(ALL)}), {', '.join(STUDIES)}; got {', '.join(map(repr, unknown))}. Give some of these."
+            f"Studies are all (= {', '.join(ALL)}), {', '.join(STUDIES)}; got {', '.join(map(repr, unknown))}. Give some of "
+            "these."
         )
     wanted = {*asked, *(ALL if "all" in asked else ())}
     return [name for name in STUDIES if name in wanted]
