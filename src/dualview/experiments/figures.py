@@ -79,7 +79,7 @@ def results(frame: pd.DataFrame, scenario: str) -> "Figure":
                 threads, means, errors = (np.array(values, dtype=float) for values in zip(*points, strict=True))
                 _curve(ax, threads + shift, means, errors, model, f"{model}, published", hollow=True)
         _finish(ax, metric, "training threads")
-    axes[0, 0].legend(*_floor_last(axes[0, 0]), frameon=False, fontsize="small")
+    figure.legend(*_floor_last(axes[0, 0]), frameon=False, fontsize="small", loc="outside lower center", ncols=4)
     return figure
 
 
@@ -105,6 +105,7 @@ def _finish(ax: "Axes", metric: str, x_label: str) -> None:
     ax.set_ylabel(LABELS[metric])
     if metric == "nll":
         ax.axhline(FLOOR, color=MUTED, linestyle=":", linewidth=1.2, label=f"entropy of the noise, {FLOOR:.3f}")
+        ax.margins(y=0.06)
     if metric == "ari":
         low = ax.get_ylim()[0]
         ax.set_ylim(min(0.0, low), 1.03)
@@ -125,7 +126,7 @@ def lines(frame: pd.DataFrame, x: str, x_label: str, metrics: Sequence[str], row
             _finish(ax, metric, x_label)
             if value is not None:
                 ax.set_title(str(value), loc="left")
-    axes[0, 0].legend(*_floor_last(axes[0, 0]), frameon=False, fontsize="small")
+    figure.legend(*_floor_last(axes[0, 0]), frameon=False, fontsize="small", loc="outside lower center", ncols=4)
     return figure
 
 

@@ -26,6 +26,7 @@ from dualview.plots import require_matplotlib
 from dualview.writing import make_folder, write_whole
 
 _SCENARIOS = ("agreement", "disagreement", "iris")
+_DPI = 110
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "matplotlib")
 
 
@@ -89,7 +90,7 @@ def _write(out: Path, plan: Plan, found: dict[str, list[Outcome]], quick: bool) 
     for section in sections.values():
         for name, figure in section.figures.items():
             content = io.BytesIO()
-            figure.savefig(content, format="png", dpi=110)
+            figure.savefig(content, format="png", dpi=_DPI)
             files[name] = content.getvalue()
     files["report.md"] = _report(plan, rows, sections, quick).encode()
     for name, content in files.items():

@@ -45,12 +45,9 @@ def shown(mean: float, error: float, n: int = 2, digits: int = 3) -> str:
 def pivot(frame: pd.DataFrame, rows: str, columns: str, score: str, title: str, digits: int = 3) -> str:
     """A table of means and standard errors over repetitions; a dash where there is none."""
     means = averages(frame, [rows, columns], score)
-    across = [c for c in dict.fromkeys(frame[columns]) if c in set(means[columns])]
-    body = []
-    for name in dict.fromkeys(frame[rows]):
-        cells = means[means[rows] == name].set_index(columns)
-        texts = [shown(*cells.loc[c, ["mean", "error", "n"]], digits=digits) if c in cells.index else "–" for c in across]
-        body.append([str(name), *texts])
+    across = [column for column in dict.fromkeys(frame[columns]) if column in set(means[columns])]
+    cells = {(row[rows], row[columns]): shown(row["mean"], row["error"], row["n"], digits) for _, row in means.iterrows()}
+    body = [[str(name), *(cells.get((name, column), "–") for column in across)] for name in dict.fromkeys(frame[rows])]
     return table([title, *map(str, across)], body)
 
 
