@@ -121,6 +121,9 @@ def test_other_options_in_the_same_folder_are_refused(tmp_path, capsys):
     assert run(tmp_path, "iris", "--seed", "1") == 2
     assert "another --out" in capsys.readouterr().err
     assert (tmp_path / "report.md").read_bytes() == before
+    (tmp_path / "plan.json").write_text(json.dumps(plan | {"dualview": "0.0.1"}))
+    assert run(tmp_path, "iris") == 2
+    assert "dualview 0.0.1" in capsys.readouterr().err
 
 
 def test_an_unknown_name_lists_the_names_and_makes_nothing(tmp_path, capsys):

@@ -54,7 +54,7 @@ def _claim(out: Path, asked: list[str], quick: bool, seed: int) -> list[str]:
     if not os.access(out, os.W_OK | os.X_OK):
         raise InputError(f"--out {out} cannot be written: no permission. Give another folder.")
     place = out / "plan.json"
-    made_with: dict[str, Any] = {"quick": quick, "seed": seed}
+    made_with: dict[str, Any] = {"quick": quick, "seed": seed, "dualview": __version__}
     if place.exists():
         try:
             before = json.loads(place.read_text(encoding="utf-8"))
@@ -69,12 +69,12 @@ def _claim(out: Path, asked: list[str], quick: bool, seed: int) -> list[str]:
                 "it, or another --out."
             )
         asked = studies
-    write_whole(place, json.dumps({**made_with, "studies": asked, "dualview": __version__}, indent=2).encode())
+    write_whole(place, json.dumps({**made_with, "studies": asked}, indent=2).encode())
     return asked
 
 
-def _options(quick: bool, seed: int) -> str:
-    return f"--seed {seed}{' --quick' if quick else ', not --quick'}"
+def _options(quick: bool, seed: int, dualview: str) -> str:
+    return f"--seed {seed}{' --quick' if quick else ', not --quick'}, dualview {dualview}"
 
 
 def _write(out: Path, plan: Plan, found: dict[str, list[Outcome]], quick: bool) -> list[Path]:

@@ -191,8 +191,7 @@ The paper's slowest quantity is the base mean of the behaviour view with τ = {p
 {table(["model", "users", "CPU ms per iteration"], seconds)}
 
 The paper reports about {hours:.0f} hours for {iterations:,.0f} iterations at this size, {1e3 * hours * 3600 / iterations:.0f}
-ms an iteration, in R on a laptop of its time: here {faster} faster, on another
-machine."""
+ms an iteration, on a laptop of its time; an iteration here takes {faster} less, on another machine."""
     return Section(text, drawn)
 
 
