@@ -30,12 +30,12 @@ _DPI = 110
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "matplotlib")
 
 
-def run(names: Iterable[str], out: Path, *, quick: bool, seed: int, jobs: int, quiet: bool, plan: Plan | None = None) -> None:
+def run(names: Iterable[str], out: Path, *, quick: bool, seed: int, jobs: int, quiet: bool) -> None:
     """Run studies into a folder and write results.csv, report.md and figures of all studies this folder was asked for."""
     began = time.monotonic()
     asked = chosen(names)
     require_matplotlib()
-    plan = plan or (Plan.quick(seed) if quick else Plan.full(seed))
+    plan = Plan.quick(seed) if quick else Plan.full(seed)
     asked = _claim(out, asked, quick, seed)
     cells = {name: STUDIES[name](plan) for name in asked}
     if not quiet:
@@ -65,8 +65,7 @@ def _claim(out: Path, asked: list[str], quick: bool, seed: int) -> list[str]:
         if same != made_with:
             raise InputError(
                 f"{out} holds a run with {_options(**same)}; asked for {_options(**made_with)}. Use the same options to go "
-                "on with "
-                "it, or another --out."
+                "on with it, or another --out."
             )
         asked = studies
     write_whole(place, json.dumps({**made_with, "studies": asked}, indent=2).encode())
@@ -170,9 +169,9 @@ def _verdict(rows: pd.DataFrame) -> str:
     header = ["scenario", "NLL below published", "mean gain", "ARI above published", "mean gain"]
     return (
         f"## In short\n\n{table(header, lines)}\n\nNLL: less is better, the floor is the entropy of the noise, ½ ln(2πe · 5) = "
-        f"{FLOOR:.3f}. ARI: adjusted Rand index of the estimated partition against the truth, more is better. Each point is "
-        "a mean over "
-        "repetitions; the paper has no point for dual-fixed at 40 threads of agreement, and no partition for the single model."
+        f"{FLOOR:.3f}. ARI: adjusted Rand index of the estimated partition against the truth, more is better. Each point is a "
+        "mean over repetitions; the paper has no point for dual-fixed at 40 threads of agreement, and no partition for the "
+        "single model."
     )
 
 

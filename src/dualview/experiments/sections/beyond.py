@@ -16,9 +16,8 @@ def starts(found: Findings) -> Section:
     """The two initialisations, and the number of auxiliary components."""
     parts = [
         "## Where chains start, and auxiliary components",
-        f"dual-DP with {FEW_THREADS} threads: everybody in one cluster or k-means with 10, and 3, 4 or 5 auxiliary "
-        "components. A "
-        "sampler that has forgotten its start gives the same numbers in every row, up to Monte-Carlo error.",
+        f"dual-DP with {FEW_THREADS} threads: everybody in one cluster or k-means with 10, and 3, 4 or 5 auxiliary components. "
+        "A sampler that has forgotten its start gives the same numbers in every row, up to Monte-Carlo error.",
         "![Starts](starts.png)",
     ]
     for score, words in (("nll", "test NLL"), ("ari", "adjusted Rand index"), ("n_clusters", "mean number of clusters")):
@@ -187,8 +186,7 @@ values.
 
 randomised = _changed(
     "Features randomised against behaviours",
-    "The agreement scenario with its features dealt to other users at random: five clear clusters in the features that "
-    "have "
+    "The agreement scenario with its features dealt to other users at random: five clear clusters in the features that have "
     "nothing to do with those of the coefficients. The paper expects the dual models to predict worse than the single one, "
     "unless threads are many.",
     "randomised.png",

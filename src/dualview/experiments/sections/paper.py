@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from dualview.experiments import figures, published
+from dualview.experiments.evidence import KAPPA, SPREAD
 from dualview.experiments.forums import forum_of
 from dualview.experiments.models import COMPARED, MODELS
 from dualview.experiments.results import FLOOR, Comparison, averages, compared, truth_nll
@@ -40,8 +41,7 @@ def scenario(name: str) -> Callable[[Findings], Section]:
             f"*The data (the paper's Fig. {data_number}).*",
             f"![NLL and adjusted Rand index against threads]({results_figure})",
             f"*Means and standard errors over {found.plan.repetitions} repetitions; published points dashed and hollow (the "
-            "paper's "
-            f"Fig. {results_number}).*",
+            f"paper's Fig. {results_number}).*",
             *(_comparison(found, name, metric) for metric in ("nll", "ari")),
             _scored_as_published(found.frame),
             _leading_view(found.frame),
@@ -91,8 +91,7 @@ def _verdict(points: list[Comparison], metric: str, truth: float) -> str:
     if metric == "nll":
         text += (
             f" The floor is the noise's entropy, {FLOOR:.3f}; on these test threads somebody who knows every coefficient and "
-            "the "
-            f"noise scores {truth:.3f}."
+            f"the noise scores {truth:.3f}."
         )
     return text
 
@@ -101,14 +100,12 @@ def _scored_as_published(frame: pd.DataFrame) -> str:
     """What two of the published program's errors would do to our own draws."""
     logs = (frame["nll_mean_of_logs"] - frame["nll"]).groupby(frame["model"], sort=False).mean()
     last = (frame["ari"] - frame["ari_last_draw"]).groupby(frame["model"], sort=False).mean().dropna()
-    rows = [[model, f"+{logs[model]:.3f}", f"−{last[model]:.3f}" if model in last else "–"] for model in logs.index]
+    rows = [[model, f"{logs[model]:+.3f}", f"{-last[model]:+.3f}" if model in last else "–"] for model in logs.index]
     body = table(["model", "NLL by the mean of logs", "ARI of the last draw"], rows)
     return (
-        "The same draws scored as the published program did, mean over all fits: what the mean of the log densities adds to "
-        "the "
-        "NLL (the log of the mean density is right), and what the last draw in place of the least-squares partition takes "
-        "from the "
-        f"adjusted Rand index.\n\n{body.replace('−-', '+')}"
+        "The same draws scored as the published program did, mean over all fits: what the mean of the log densities changes "
+        "in the NLL (the log of the mean density is right), and what the last draw in place of the least-squares partition changes "
+        f"in the adjusted Rand index.\n\n{body}"
     )
 
 
@@ -125,15 +122,11 @@ def _leading_view(frame: pd.DataFrame) -> str:
     header = ["threads", *(f"{m}, {v}" for m in ("dual-DP", "dual-fixed") for v in ("features", "coefficients"))]
     return (
         "### Which view led\n\nFor each view, the mean log-likelihood ratio per user of the estimated partition against the "
-        "best "
-        "partition of that view alone (of the features, of the true coefficients): 0 where the view had its way, the further "
-        "below "
-        "the more it gave up. A Gaussian view with its clusters integrated out under a conjugate normal-inverse-Wishart "
-        "prior with, "
-        "in the units of the view's sample mean and covariance, m = 0, κ = 0.1, ν = D + 2, Ψ = I/10; the partition counts "
-        "with its "
-        f"Chinese-restaurant probability at α = 1; the best one by greedy moves of single users from eight k-means starts.\n\n"
-        f"{table(header, rows)}"
+        "best partition of that view alone (of the features, of the true coefficients): 0 where the view had its way, the "
+        "further below the more it gave up. A Gaussian view with its clusters integrated out under a conjugate "
+        f"normal-inverse-Wishart prior with, in the units of the view's sample mean and covariance, m = 0, κ = {KAPPA:g}, "
+        f"ν = D + 2, Ψ = {SPREAD:g} I; the partition counts with its Chinese-restaurant probability at α = 1; the best one by greedy moves of "
+        f"single users from eight k-means starts.\n\n{table(header, rows)}"
     )
 
 
@@ -146,11 +139,9 @@ def _sizes(found: Findings, drawn: "dict[str, Figure]") -> str:
     listed = ", ".join(f"{n} ({p:.0%})" for n, p in chances.items() if p >= 0.005)
     sizes = ", ".join(f"{mean:.1f}" for mean in extras[0]["size_mean"] if mean >= 0.05)
     return (
-        f"### Number and sizes of clusters\n\n![Number of clusters, and their sizes](iris-sizes.png)\n\n*dual-DP with "
-        f"{SIZES_AT} "
-        f"threads (the paper's Fig. 10).*\n\nNumber of clusters with posterior probability: {listed}. Mean sizes from the "
-        "largest: "
-        f"{sizes}."
+        "### Number and sizes of clusters\n\n![Number of clusters, and their sizes](iris-sizes.png)\n\n*dual-DP with "
+        f"{SIZES_AT} threads (the paper's Fig. 10).*\n\nNumber of clusters with posterior probability: {listed}. Mean sizes "
+        f"from the largest: {sizes}."
     )
 
 
@@ -191,7 +182,7 @@ The paper's slowest quantity is the base mean of the behaviour view with τ = {p
 {table(["model", "users", "CPU ms per iteration"], seconds)}
 
 The paper reports about {hours:.0f} hours for {iterations:,.0f} iterations at this size, {1e3 * hours * 3600 / iterations:.0f}
-ms an iteration, on a laptop of its time; an iteration here takes {faster} less, on another machine."""
+ms an iteration, on a laptop of its time; an iteration here is {faster} faster, on another machine."""
     return Section(text, drawn)
 
 

@@ -59,7 +59,6 @@ def convergence(frame: pd.DataFrame) -> str:
     apart = int((fits["r_hat"] > 1.05).sum())
     return (
         f"Convergence of these {len(fits)} fits: the largest R-hat of a fit is {fits['r_hat'].median():.3f} in the median and "
-        f"{fits['r_hat'].max():.2f} at worst ({apart} above 1.05); the least effective sample size "
-        f"{fits['ess'].median():.0f} in "
-        f"the median, {fits['ess'].min():.0f} at worst."
+        f"{fits['r_hat'].max():.2f} at worst ({apart} above 1.05); the least effective sample size {fits['ess'].median():.0f} "
+        f"in the median, {fits['ess'].min():.0f} at worst."
     )
