@@ -104,8 +104,8 @@ def _scored_as_published(frame: pd.DataFrame) -> str:
     body = table(["model", "NLL by the mean of logs", "ARI of the last draw"], rows)
     return (
         "The same draws scored as the published program did, mean over all fits: what the mean of the log densities changes "
-        "in the NLL (the log of the mean density is right), and what the last draw in place of the least-squares partition changes "
-        f"in the adjusted Rand index.\n\n{body}"
+        "in the NLL (the log of the mean density is right), and what the last draw in place of the least-squares partition "
+        f"changes in the adjusted Rand index.\n\n{body}"
     )
 
 
@@ -125,8 +125,8 @@ def _leading_view(frame: pd.DataFrame) -> str:
         "best partition of that view alone (of the features, of the true coefficients): 0 where the view had its way, the "
         "further below the more it gave up. A Gaussian view with its clusters integrated out under a conjugate "
         f"normal-inverse-Wishart prior with, in the units of the view's sample mean and covariance, m = 0, κ = {KAPPA:g}, "
-        f"ν = D + 2, Ψ = {SPREAD:g} I; the partition counts with its Chinese-restaurant probability at α = 1; the best one by greedy moves of "
-        f"single users from eight k-means starts.\n\n{table(header, rows)}"
+        f"ν = D + 2, Ψ = {SPREAD:g} I; the partition counts with its Chinese-restaurant probability at α = 1; the best one "
+        f"by greedy moves of single users from eight k-means starts.\n\n{table(header, rows)}"
     )
 
 
