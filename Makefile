@@ -2,6 +2,7 @@
 # make test       sets up .venv, lints, type-checks, checks import contracts, runs the tests
 # make test-slow  the statistical tests that take minutes
 # make bench      the benchmarks, as ratios within one run
+# make paper      the paper's experiments, into reproduced/ and docs/paper.md; an hour and more, goes on where it stopped
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,7 +13,10 @@ export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow bench lint format clean
+PAPER_OUT ?= reproduced
+STUDIES = all models information starts sensitivity randomised unstructured overlap shapes users baselines
+
+.PHONY: demo test test-slow bench paper lint format clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualview needs Python 3.11 or later; got " + sys.version.split()[0])'
@@ -42,6 +46,12 @@ test-slow: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks.partitions
 	$(BIN)/python -m benchmarks
+
+paper: $(VENV)/ready
+	$(BIN)/dualview reproduce $(STUDIES) --out $(PAPER_OUT)
+	mkdir -p docs/paper
+	cp $(PAPER_OUT)/*.png $(PAPER_OUT)/results.csv docs/paper/
+	sed -e 's|](\([a-z-]*\.png\))|](paper/\1)|' -e 's|(docs/errata.md)|([errata](errata.md))|' $(PAPER_OUT)/report.md > docs/paper.md
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

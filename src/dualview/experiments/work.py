@@ -1,0 +1,32 @@
+"""The work of one cell: draw its forum, fit its model, measure."""
+
+import time
+import warnings
+from typing import Any
+
+from dualview.errors import ConvergenceWarning
+from dualview.experiments.baselines import BASELINES, measure_baseline
+from dualview.experiments.cells import Cell
+from dualview.experiments.extras import EXTRAS
+from dualview.experiments.forums import forum_of
+from dualview.experiments.models import compile_first, fit
+from dualview.experiments.scores import measure
+
+
+def run_cell(cell: Cell) -> dict[str, Any]:
+    """Scores, extras and warnings of a cell. Slow convergence is no warning here: r_hat and ess are among the scores."""
+    forum = forum_of(cell)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if cell.model in BASELINES:
+            scores, extras = measure_baseline(cell.model, forum, cell.sampler_seed % 2**31), {}
+        else:
+            compile_first(cell.model)
+            began = time.process_time()
+            model = fit(cell, forum)
+            seconds = time.process_time() - began
+            scores = measure(model, forum) | {"cpu_seconds": seconds, "n_iterations": float(cell.effort.n_iterations)}
+            extras = {name: EXTRAS[name](model, forum) for name in cell.extras}
+    texts = sorted({f"{warning.category.__name__}: {' '.join(str(warning.message).split())}" for warning in caught})
+    return {"scores": scores, "extras": extras, "warnings": texts}
