@@ -1,0 +1,122 @@
+"""The link: behaviours that follow features inside a cluster, f_u ~ N(μ_k + Γ ã_u, S_k⁻¹), (M12) and (M13).
+
+Everything in working units. features ã (U, D), slopes Γ (q, D), latent f (U, q), z (U,). In the user's units the entries of Γ
+have variances Σ_jj/t; in working units each column of Γ has covariance ``spread``/t, with spread = F⁻¹ diag(Σ) F⁻ᵀ, which is 1
+for q = 1. Vectors of q D numbers hold Γ row by row.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.behaviors.base import Terms
+from dualview.distributions import G, Normal
+from dualview.units import Whitening
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+class Slopes(NamedTuple):
+    """What the link learns: Γ (q, D), and t, which says how small its entries are."""
+
+    slopes: Array
+    precision: float
+
+
+@dataclass(frozen=True)
+class LinearLink:
+    """Slopes of latent vectors on features that are common to all clusters."""
+
+    features: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, features: Array, units: Whitening) -> "LinearLink":
+        """For latent vectors in these units."""
+        variances = np.diagonal(units.prior[1])
+        return cls(features, units.inverse @ np.diag(variances) @ units.inverse.T)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def n_dims(self) -> int:
+        return len(self.spread)
+
+    @cached_property
+    def _roughness(self) -> Array:
+        """spread⁻¹."""
+        return np.asarray(np.linalg.solve(self.spread, np.eye(self.n_dims)))
+
+    def shift(self, link: Slopes) -> Array:
+        """Γ ã_u of every user, (U, q)."""
+        return np.asarray(self.features @ link.slopes.T)
+
+    def start(self) -> Slopes:
+        """No slopes yet."""
+        return Slopes(np.zeros((self.n_dims, self.n_features)), 1.0)
+
+    def log_density(self, link: Slopes) -> float:
+        """ln p(Γ, t), (M13)."""
+        size = link.slopes.size
+        prior = 0.5 * size * np.log(link.precision) - 0.5 * link.precision * self._size(link.slopes)
+        return float(prior + G(1.0, 1.0 / self.n_features).log_density(link.precision))
+
+    def _size(self, slopes: Array) -> float:
+        """Σ_jd Γ_jd²/Σ_jj of the user's units."""
+        return float(np.einsum("jd,jk,kd->", slopes, self._roughness, slopes))
+
+    def draw_prior(self, rng: np.random.Generator) -> Slopes:
+        """(M13)."""
+        precision = G(1.0, 1.0 / self.n_features).draw(rng)
+        noise = rng.standard_normal((self.n_dims, self.n_features)) / np.sqrt(precision)
+        return Slopes(np.linalg.cholesky(self.spread) @ noise, precision)
+
+    def precision_law(self, slopes: Array) -> G:
+        """t | Γ, (C14)."""
+        return G(1.0 + slopes.size, 1.0 / self.n_features + self._size(slopes))
+
+    def _prior_precision(self, precision: float) -> Array:
+        return precision * np.kron(self._roughness, np.eye(self.n_features))
+
+    def law_given_latent(self, latent: Array, z: Labels, means: Array, factors: Array, precision: float) -> Normal:
+        """Γ | f, clusters and t, (C13); precisions S_k = factor factorᵀ."""
+        matrix = self._prior_precision(precision)
+        linear = np.zeros((self.n_dims, self.n_features))
+        for k in np.unique(z):
+            users = z == k
+            own, component = self.features[users], factors[k] @ factors[k].T
+            matrix += np.kron(component, own.T @ own)
+            linear += component @ (latent[users] - means[k]).T @ own
+        return Normal(linear.ravel(), matrix)
+
+    def law_given_observations(self, effects: Array, link: Slopes, terms: Terms) -> Normal:
+        """Γ | f − Γ ã, observations and t; effects (N, q D): how each observation depends on Γ."""
+        weights = terms.precision if len(terms.precision) > 1 else np.full(len(terms.residual), terms.precision[0])
+        partial = terms.residual + effects @ link.slopes.ravel()
+        weighted = effects * weights[:, None]
+        return Normal(weighted.T @ partial, self._prior_precision(link.precision) + weighted.T @ effects)
+
+    def effects(self, terms: Terms) -> Array:
+        """How each observation depends on Γ, (N, q D): Σ_u d_iu ⊗ ã_u."""
+        result = np.zeros((len(terms.residual), self.n_dims * self.n_features))
+        users = np.repeat(np.arange(len(terms.starts) - 1), np.diff(terms.starts))
+        outer = terms.loads[:, :, None] * self.features[users][:, None, :]
+        np.add.at(result, terms.rows, outer.reshape(len(users), -1))
+        return result
+
+    def reported(self, slopes: Array, units: Whitening, feature_units: Whitening) -> Array:
+        """Γ (…, q, D) in the user's units: change of the latent vector for a unit of each feature."""
+        return np.asarray(units.factor @ slopes @ feature_units.inverse)
+
+
+def draw_slopes(rng: np.random.Generator, law: Normal, shape: tuple[int, int]) -> Array:
+    """A draw of Γ."""
+    factor = np.linalg.cholesky(law.precision)
+    half = np.linalg.solve(factor, law.linear)
+    return np.asarray(np.linalg.solve(factor.T, half + rng.standard_normal(len(half))).reshape(shape))
