@@ -65,11 +65,15 @@ class Terms(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """The normal prior of every latent vector: that of its cluster. z (U,), means (K, q), precision factors (K, q, q)."""
+    """The normal prior of every latent vector: that of its cluster. z (U,), means (K, q), precision factors (K, q, q).
+
+    pooled: the users of a cluster share one vector, and this is its prior.
+    """
 
     z: NDArray[np.int64]
     means: Array
     factors: Array
+    pooled: bool = False
 
 
 class Likelihood(Protocol):
@@ -93,7 +97,8 @@ class Likelihood(Protocol):
     ) -> tuple[Array, Params]:
         """The parameters, and latent vectors all at once where users depend on each other so much that one by one is slow.
 
-        The residuals of terms belong to latent.
+        The residuals of terms belong to latent. With a pooled prior a behaviour that moves latent vectors moves those of a
+        cluster as one.
         """
 
     def log_density(self, latent: Array, params: Params) -> float:
