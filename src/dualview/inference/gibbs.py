@@ -19,7 +19,8 @@ from dualview.kernels import assign, gaussian, pooled, sweep
 from dualview.kernels.streams import stream_of
 from dualview.model import Model, State
 from dualview.views import ViewState
-from dualview.views.gaussian import Base, Components, GaussianState
+from dualview.views.base import Base, Components
+from dualview.views.gaussian import GaussianState
 
 Array = NDArray[np.float64]
 Stream = NDArray[np.uint64]  # as in ``kernels.streams``
@@ -219,9 +220,10 @@ class Moving:
         _, _, means, factors = self.columns
         if not self.model.pooled:
             return Prior(self.z, means, factors)
-        mean, precision = self.latent_base[:2]
+        mean, precision, _, _ = self.latent_base
         factor = np.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1]  # upper T with T Tᵀ = R_0
-        return Prior(self.z, np.repeat(mean[None], len(means), axis=0), np.repeat(factor[None], len(means), axis=0), pooled=True)
+        shared_means, shared_factors = (np.repeat(part[None], len(means), axis=0) for part in (mean, factor))
+        return Prior(self.z, shared_means, shared_factors, pooled=True)
 
     def check(self) -> None:
         """Raise where numbers have run out of range."""

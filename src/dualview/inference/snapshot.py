@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dualview.inference.storage import Moments
 from dualview.model import State
 from dualview.views import GaussianState, PooledState, ViewState
-from dualview.views.gaussian import Components
+from dualview.views.base import Components
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -71,5 +71,5 @@ def _view(arrays: Arrays, prefix: str) -> ViewState:
     parts = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
     if "factors" not in parts:
         return PooledState(**parts)
-    components = Components(parts.pop("means"), parts.pop("factors"))
-    return GaussianState(components, **parts | {"base_dof": float(parts["base_dof"])})
+    dof = float(parts.pop("base_dof"))
+    return GaussianState(Components(parts.pop("means"), parts.pop("factors")), base_dof=dof, **parts)

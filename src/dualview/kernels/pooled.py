@@ -1,8 +1,8 @@
 """Clusters whose users share one latent vector: the draw of these vectors given the clusters.
 
-Component k has f_k ~ N(μ_0, R_0⁻¹), and f_u = f_{z_u}: latent (U, q) holds the rows of means (K, q). Observation i then has mean
-Σ_k e_ik · f_k with e_ik = Σ_{u∈k} d_iu. Moving some of the f_k by δ changes the log likelihood by δᵀ pull − δᵀ grip δ / 2, with
-pull = Σ_i w_i e_i r_i and grip = Σ_i w_i e_i e_iᵀ.
+Component k has f_k ~ N(μ_0, R_0⁻¹), and f_u = f_{z_u}: latent (U, q) holds the rows of means (K, q). Observation i then has
+mean Σ_k e_ik · f_k with e_ik = Σ_{u∈k} d_iu. Moving some of the f_k by δ changes the log likelihood by δᵀ pull − δᵀ grip δ / 2,
+with pull = Σ_i w_i e_i r_i and grip = Σ_i w_i e_i e_iᵀ.
 
 Clusters that have a part in the same observations hold each other, so components are drawn in groups, a group jointly. terms as
 in ``messages``. users (U,) sorted by component, those of component k being users[begins[k]:begins[k + 1]]. A group is the

@@ -62,7 +62,9 @@ class Candidates:
                 for pair in zip((table[f"{view}.means"], table[f"{view}.factors"]), self._fresh(rng, view), strict=True)
             )
             for view in post.units
+            if f"{view}.factors" in table
         }
+        self.pooled = post.pooling is not None
 
     def _fresh(self, rng: np.random.Generator, view: str) -> tuple[Array, Array]:
         stream = stream_of(rng)
@@ -82,11 +84,24 @@ class Candidates:
 
     @cached_property
     def latent(self) -> tuple[Array, Array]:
-        """Mean and variance of the latent coefficient in each row, in the user's units."""
+        """Mean and variance of the latent coefficient in each row, in the user's units.
+
+        Where users share it a known cluster has one value and no variance, and a fresh one has the base's.
+        """
+        if self.pooled:
+            return self._pooled_latent
         means, factors = self._parameters["behavior"]
         units = self._post.units["behavior"]
         scale = float(units.factor[0, 0])
         return units.vectors(means)[:, 0], (scale / factors[:, 0, 0]) ** 2
+
+    @property
+    def _pooled_latent(self) -> tuple[Array, Array]:
+        post, known = self._post, self.component >= 0
+        means, variances = post.flat("behavior.base_mean")[self.draw], 1.0 / post.flat("behavior.base_precision")[self.draw]
+        means[known] = post.units["behavior"].vectors(post.components["behavior.means"])[self.component[known], 0]
+        variances[known] = 0.0
+        return means, variances
 
     @cached_property
     def overlap(self) -> Array:
@@ -134,26 +149,24 @@ class NewUsers:
         return np.asarray(log_weights - logsumexp(log_weights, axis=1, keepdims=True))
 
     def _given_outcomes(self, users: slice) -> tuple[Array, Array]:
-        """Linear term and precision of each user's latent coefficient in each row, given outcomes too: (J, R) each."""
+        """Mean and variance of each user's latent coefficient in each row, given outcomes too: (J, R) each."""
         means, variances = self._candidates.latent
-        linear, precision = means / variances, 1.0 / variances
         if self._evidence is None:
-            return linear[None, :], precision[None, :]
+            return means[None, :], variances[None, :]
         draw = self._candidates.draw
-        return (
-            linear + self._evidence.linear[draw][:, users].T,
-            precision + self._evidence.precision[draw][:, users].T,
-        )
+        linear, precision = self._evidence.linear[draw][:, users].T, self._evidence.precision[draw][:, users].T
+        shrinkage = 1.0 / (1.0 + variances * precision)
+        return shrinkage * (means + variances * linear), shrinkage * variances
 
     def _log_marginal(self, users: slice) -> Array:
         """ln p(outcomes of j | row), with the latent coefficient integrated out."""
         assert self._evidence is not None
         means, variances = self._candidates.latent
-        linear, precision = self._given_outcomes(users)
-        constant = self._evidence.constant[self._candidates.draw][:, users].T
-        return np.asarray(
-            constant - 0.5 * np.log(variances * precision) - 0.5 * means**2 / variances + 0.5 * linear**2 / precision
-        )
+        draw = self._candidates.draw
+        constant, linear, precision = (part[draw][:, users].T for part in self._evidence)
+        widening = 1.0 + variances * precision
+        exponent = (means * (2.0 * linear - precision * means) + variances * linear**2) / widening
+        return np.asarray(constant - 0.5 * np.log(widening) + 0.5 * exponent)
 
     def _warn_of_few_draws(self, users: slice, log_weights: Array) -> None:
         by_draw = np.add.reduceat(np.exp(log_weights), self._candidates.first, axis=1)
@@ -189,9 +202,8 @@ class NewUsers:
         def parts(users: slice) -> Parts:
             log_weights = self._log_weights(users)
             self._warn_of_few_draws(users, log_weights)
-            linear, precision = np.broadcast_arrays(*self._given_outcomes(users))
-            locations = np.broadcast_to(linear / precision, log_weights.shape)
-            return Parts(log_weights.T, locations.T, (1.0 / np.sqrt(np.broadcast_to(precision, log_weights.shape))).T)
+            means, variances = (np.broadcast_to(part, log_weights.shape) for part in self._given_outcomes(users))
+            return Parts(log_weights.T, means.T, np.sqrt(variances).T)
 
         return NormalMixture(self._n, len(self._candidates.draw), parts)
 
@@ -205,6 +217,10 @@ class NewUsers:
         weight = rows.weight.copy()
         total = rows.total.copy()
         vacant = rows.component < 0
+        latent_means, latent_variances = rows.latent
+        if rows.pooled:  # two who meet in a fresh cluster have the same coefficient there
+            latent_means = latent_means + np.sqrt(latent_variances) * rng.standard_normal(len(latent_means))
+            latent_variances = np.zeros(len(latent_means))
         log_density = np.zeros(rows.n_draws)
         means, variances = np.empty((len(members), rows.n_draws)), np.empty((len(members), rows.n_draws))
         for position, j in enumerate(members):
@@ -219,7 +235,7 @@ class NewUsers:
             last = np.append(rows.first[1:], len(mass)) - 1
             chosen = np.clip(chosen, rows.first, last)
             log_density += top + np.log(by_draw / total)
-            means[position], variances[position] = (part[chosen] for part in rows.latent)
+            means[position], variances[position] = latent_means[chosen], latent_variances[chosen]
             opened = vacant[chosen]
             weight[chosen] = np.where(opened, 1.0, weight[chosen] + 1.0)
             vacant[chosen] = False

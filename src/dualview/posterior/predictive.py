@@ -84,10 +84,15 @@ class NormalMixture:
         return np.asarray(np.sqrt(self._moments[1]))
 
     def log_density(self, y: ArrayLike) -> Array:
-        """Log of the mean density at y (n,)."""
+        """Log of the mean density at y (n,); there is none where a component is a single value (standard deviation 0)."""
         values = self._values(y)
         result = np.empty(self._n)
         for cases, (log_weights, locations, sds) in self._batches():
+            if not np.all(sds > 0):
+                raise InputError(
+                    "There is no density here: some of the draws have a single value, as the latent behaviour of a cluster "
+                    "does when its users share one. cdf, quantile, interval and draws are there."
+                )
             standard = (values[cases] - locations) / sds
             result[cases] = logsumexp(log_weights - np.log(sds) - 0.5 * standard**2, axis=0)
         return np.asarray(result - 0.5 * np.log(2 * np.pi))
@@ -141,7 +146,11 @@ class NormalMixture:
 
 
 def _cdf(parts: Parts, values: Array) -> Array:
-    return np.asarray((np.exp(parts.log_weights) * ndtr((values - parts.locations) / parts.sds)).sum(axis=0))
+    away, spread = values - parts.locations, parts.sds > 0
+    below = ndtr(away / np.where(spread, parts.sds, 1.0))
+    if not spread.all():
+        below = np.where(spread, below, away >= 0)
+    return np.asarray((np.exp(parts.log_weights) * below).sum(axis=0))
 
 
 def _reach(parts: Parts) -> tuple[Array, Array]:

@@ -7,21 +7,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dualview.kernels import densities, gaussian
 from dualview.kernels.streams import stream_of
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Base = tuple[Array, Array, Array, float]  # μ_0, R_0, W_0, β
-
-
-class Components(NamedTuple):
-    """Means and precision factors of some components."""
-
-    means: Array
-    factors: Array
+from dualview.views.base import Array, Base, Components, Labels
 
 
 class GaussianState(NamedTuple):
@@ -39,12 +28,10 @@ class GaussianState(NamedTuple):
 
     @property
     def component_parts(self) -> dict[str, Array]:
-        """What there is of each component, by name: arrays (K, …)."""
         return self.components._asdict()
 
     @property
     def base_parts(self) -> dict[str, Any]:
-        """What the components share, by name."""
         return dict(zip(self._fields[1:], self[1:], strict=True))
 
     @property

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dualview.kernels import densities, gaussian
 from dualview.kernels.streams import stream_of
-from dualview.views.gaussian import Base, Components, draw_unit_wishart
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
+from dualview.views.base import Array, Base, Components, Labels
+from dualview.views.gaussian import draw_unit_wishart
 
 
 class PooledState(NamedTuple):
@@ -26,12 +23,10 @@ class PooledState(NamedTuple):
 
     @property
     def components(self) -> Components:
-        """For the sweep: the vectors, with precision factors of no dimensions."""
         return Components(self.means, np.empty((len(self.means), 0, 0)))
 
     @property
     def base(self) -> Base:
-        """For the sweep: (μ_0, R_0, W_0, β) with a W_0 of no dimensions."""
         return self.base_mean, self.base_precision, np.empty((0, 0)), 1.0
 
     @property
@@ -58,7 +53,7 @@ class PooledView:
         return float(densities.log_pooled(*state))
 
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> PooledState:
-        """A state to start from: base at its prior's centre, the f_k at the means of given vectors, empty ones from the base."""
+        """A state to start from: base at its prior's centre, the f_k at the means of the vectors, empty ones from the base."""
         means = rng.standard_normal((n_components, self.n_dims))
         for k in range(n_components):
             if (z == k).any():
