@@ -22,6 +22,7 @@ from dualview.errors import DegenerateError
 from dualview.inference import gibbs
 from dualview.kernels.densities import misfit
 from dualview.model import Model, State
+from dualview.views import PooledState
 
 ACCEPT = 4.5
 REJECT = 6.0
@@ -56,6 +57,9 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
     result = {}
     for name, vectors in model.vectors(state).items():
         view = state.views[name]
+        if isinstance(view, PooledState):
+            result |= {f"{name}.{part}": float(value) for part, value in pooled_statistics(view, vectors).items()}
+            continue
         means, factors = view.components
         own_means, own_factors = means[state.z], factors[state.z]
         projections = np.einsum("uji,uj->ui", own_factors, vectors - own_means)
@@ -81,6 +85,22 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
         }
         result |= {f"{name}.{part}": float(value) for part, value in parts.items()}
     return result
+
+
+def pooled_statistics(view: PooledState, vectors: NDArray[np.float64]) -> dict[str, float]:
+    """The same of a view whose users share their clusters' vectors."""
+    from_base = view.means - view.base_mean
+    return {
+        "base_mean": np.arctan(view.base_mean).mean(),
+        "base_mean_size": np.log(np.abs(view.base_mean)).mean(),
+        "base_precision": np.log(np.diagonal(view.base_precision)).mean(),
+        "base_precision_det": np.linalg.slogdet(view.base_precision)[1],
+        "means": np.arctan(view.means).mean(),
+        "means_spread": np.log(np.abs(from_base)).mean(),
+        "means_fit": np.log(np.einsum("ki,ij,kj->k", from_base, view.base_precision, from_base)).mean(),
+        "vectors": np.arctan(vectors).mean(),
+        "vectors_size": np.arctan(vectors**2).mean(),
+    }
 
 
 def statistics(model: Model, state: State) -> dict[str, float]:

@@ -60,6 +60,13 @@ def log_view_prior(view, constants) -> float:
     return float(total)
 
 
+def log_pooled_prior(means, base_mean, base_precision, constants) -> float:
+    """Log prior density of vectors that users share, (M2), (M4), (M5)."""
+    m, sigma = constants
+    total = log_normal(base_mean, m, inv(sigma)) + wishart.logpdf(base_precision, len(m), inv(len(m) * sigma))
+    return float(total + sum(log_normal(mean, base_mean, base_precision) for mean in means))
+
+
 def log_mixture_likelihood(x, z, view) -> float:
     """ln p(x | z, components), (M1)."""
     return sum(log_normal(x[u], view.means[z[u]], view.precisions[z[u]]) for u in range(len(z)))

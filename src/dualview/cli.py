@@ -63,6 +63,7 @@ def fit(
     intercept: bool = False,
     drop_unknown: bool = False,
     clusters: int | None = None,
+    pooling: Literal["cluster"] | None = None,
     warmup: int = 1000,
     draws: int = 1000,
     thin: int = 1,
@@ -105,6 +106,8 @@ def fit(
         Leave out rows of users who are not in the table of users.
     clusters
         Fixed number of clusters; inferred by default.
+    pooling
+        "cluster": the users of a cluster share one latent coefficient. By default each has its own.
     warmup
         Iterations of each chain before draws are kept.
     draws
@@ -136,6 +139,7 @@ def fit(
         intercept=intercept,
         drop_unknown=drop_unknown,
         n_clusters=clusters,
+        pooling=pooling,
         n_warmup=warmup,
         n_draws=draws,
         thin=thin,

@@ -51,7 +51,7 @@ class LinearLink:
     @cached_property
     def _roughness(self) -> Array:
         """spread⁻¹."""
-        return np.asarray(np.linalg.solve(self.spread, np.eye(self.n_dims)))
+        return np.asarray(np.linalg.solve(self.spread, np.eye(self.n_dims)), dtype=float)
 
     def shift(self, link: Slopes) -> Array:
         """Γ ã_u of every user, (U, q)."""
@@ -75,14 +75,14 @@ class LinearLink:
         """(M13)."""
         precision = G(1.0, 1.0 / self.n_features).draw(rng)
         noise = rng.standard_normal((self.n_dims, self.n_features)) / np.sqrt(precision)
-        return Slopes(np.linalg.cholesky(self.spread) @ noise, precision)
+        return Slopes(np.asarray(np.linalg.cholesky(self.spread) @ noise, dtype=float), precision)
 
     def precision_law(self, slopes: Array) -> G:
         """t | Γ, (C14)."""
         return G(1.0 + slopes.size, 1.0 / self.n_features + self._size(slopes))
 
     def _prior_precision(self, precision: float) -> Array:
-        return precision * np.kron(self._roughness, np.eye(self.n_features))
+        return np.asarray(precision * np.kron(self._roughness, np.eye(self.n_features)), dtype=float)
 
     def law_given_latent(self, latent: Array, z: Labels, means: Array, factors: Array, precision: float) -> Normal:
         """Γ | f, clusters and t, (C13); precisions S_k = factor factorᵀ."""

@@ -52,6 +52,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         Where chains start: k-means with n_clusters (10 when inferred), everybody together, or given labels.
     feature_prior, behavior_prior : GaussianPrior, optional
         The constants (m, Σ) of a view in the data's units; from the data by default.
+    pooling : None or "cluster"
+        None: each user has a latent behaviour of its own, spread about its cluster's. "cluster": the users of a cluster share
+        one, with nothing of their own; fewer unknowns, for few observations per user. Only the behaviour view changes.
     keep : "draws" or "summary"
         "draws": every draw whole. "summary", for very many users: of every draw the numbers that do not depend on how clusters
         are numbered, running moments of the latent behaviour, and about ``n_whole`` whole draws, spread evenly, which partition
@@ -103,6 +106,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         init: Any = "kmeans",
         feature_prior: GaussianPrior | None = None,
         behavior_prior: GaussianPrior | None = None,
+        pooling: str | None = None,
         keep: str = "draws",
         n_whole: int = 100,
         checkpoint: Any = None,
@@ -120,6 +124,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self.init = init
         self.feature_prior = feature_prior
         self.behavior_prior = behavior_prior
+        self.pooling = pooling
         self.keep = keep
         self.n_whole = n_whole
         self.checkpoint = checkpoint
@@ -154,7 +159,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             working = np.ascontiguousarray(units["features"].to_working(features))
         if behavior is not None:
             units["behavior"], likelihood = behavior.prepare(self.behavior_prior)
-        model = Model(partition_prior(self.n_clusters), working, likelihood, n_users)
+        model = Model(partition_prior(self.n_clusters), working, likelihood, n_users, pooled=self.pooling is not None)
         start = self._start(labels, n_users, working, behavior, units)
         with contextlib.ExitStack() as stack:
             folder, seed = self._folder(stack, features, behavior, labels)
@@ -169,7 +174,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     @classmethod
     def from_posterior(cls, posterior: Posterior) -> Self:
         """An estimator that predicts from a posterior, for example one that ``dualview.load`` read."""
-        model = cls(posterior.n_clusters)
+        model = cls(posterior.n_clusters, pooling=posterior.pooling)
         if "features" in posterior.units:
             model.n_features_in_ = len(posterior.feature_names)
             model.feature_names_in_ = np.array(posterior.feature_names, dtype=object)
@@ -203,6 +208,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             whole_number(getattr(self, name), name, least)
         if self.keep not in ("draws", "summary"):
             raise InputError(f'keep must be "draws" or "summary"; got {self.keep!r}.')
+        if self.pooling not in (None, "cluster"):
+            raise InputError(f'pooling must be None or "cluster"; got {self.pooling!r}.')
         if self.n_clusters is not None:
             whole_number(self.n_clusters, "n_clusters (None: inferred)", 1)
         for name in ("feature_prior", "behavior_prior"):
@@ -235,9 +242,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     def _check_users(self, features: Array | None, behavior: Behavior | None) -> int:
         if features is None and behavior is None:
             raise InputError("fit needs features X, a behaviour, or both; got neither.")
-        for prior, view in (("feature_prior", features), ("behavior_prior", behavior)):
-            if view is None and getattr(self, prior) is not None:
-                warnings.warn(f"{prior} is not used: there is no such view in this fit.", DataWarning, stacklevel=3)
+        for name, view in (("feature_prior", features), ("behavior_prior", behavior), ("pooling", behavior)):
+            if view is None and getattr(self, name) is not None:
+                warnings.warn(f"{name} is not used: there is no such view in this fit.", DataWarning, stacklevel=3)
         sizes = [len(part) for part in (features, behavior) if part is not None]
         if len(set(sizes)) > 1:
             assert behavior is not None
@@ -285,6 +292,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         made_with: dict[str, Any] = {name: None if (value := getattr(self, name)) is None else int(value) for name in names}
         if self.keep == "summary":
             made_with |= {"keep": "summary", "whole draws, every": self._schedule.every}
+        if self.pooling is not None:
+            made_with["pooling"] = self.pooling
         made_with |= {"init": self.init if labels is None else digest(labels)}
         made_with |= {name: _prior_text(getattr(self, name)) for name in ("feature_prior", "behavior_prior")}
         if isinstance(self.random_state, abstract.Integral):

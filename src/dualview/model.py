@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dualview.behaviors import Likelihood
 from dualview.behaviors.base import Params
 from dualview.partitions import PartitionPrior
-from dualview.views import GaussianState, GaussianView
+from dualview.views import GaussianView, PooledView, View, ViewState
 
 Array = NDArray[np.float64]
 
@@ -24,7 +24,7 @@ class State:
 
     z: NDArray[np.int64]
     alpha: float
-    views: Mapping[str, GaussianState]
+    views: Mapping[str, ViewState]
     latent: Array | None = None
     params: Params = field(default_factory=dict)
 
@@ -41,25 +41,27 @@ class State:
 
 @dataclass(frozen=True)
 class Model:
-    """A feature view, a behaviour view, or both, and a prior over partitions."""
+    """A feature view, a behaviour view, or both, and a prior over partitions. pooled: users of a cluster behave alike."""
 
     partition: PartitionPrior
     features: Array | None = None
     likelihood: Likelihood | None = None
     n_users: int = 0
+    pooled: bool = False
 
     def __post_init__(self) -> None:
         if self.features is None and self.likelihood is None:
             raise ValueError("a model needs features, a likelihood or both")
 
     @cached_property
-    def views(self) -> dict[str, GaussianView]:
+    def views(self) -> dict[str, View]:
         """The views by name: features, then behavior."""
-        views = {}
+        views: dict[str, View] = {}
         if self.features is not None:
             views["features"] = GaussianView(self.features.shape[1])
         if self.likelihood is not None:
-            views["behavior"] = GaussianView(self.likelihood.n_dims)
+            kind = PooledView if self.pooled else GaussianView
+            views["behavior"] = kind(self.likelihood.n_dims)
         return views
 
     @cached_property

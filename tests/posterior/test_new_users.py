@@ -121,6 +121,7 @@ def test_new_users_meet_in_a_new_cluster_as_often_as_the_prior_says(alpha: float
         total=np.full(n_draws, 3.0 + alpha),
         latent=(np.tile(np.arange(1.0 + n_fresh), n_draws), np.ones(len(draw))),  # the cluster's number for a coefficient
         log_features=lambda _x, _n: np.zeros((1, len(draw))),
+        pooled=False,
     )
     users = NewUsers(rows, None, 2)  # type: ignore[arg-type]
     log_density, clusters, _ = users.impute(np.random.default_rng(0), np.array([0, 1]))

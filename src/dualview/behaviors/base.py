@@ -75,11 +75,15 @@ class Terms(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """The normal prior of every latent vector: that of its cluster. z (U,), means (K, q), precision factors (K, q, q)."""
+    """The normal prior of every latent vector: that of its cluster. z (U,), means (K, q), precision factors (K, q, q).
+
+    pooled: the users of a cluster share one vector, and this is its prior.
+    """
 
     z: NDArray[np.int64]
     means: Array
     factors: Array
+    pooled: bool = False
 
 
 class Likelihood(Protocol):
@@ -103,7 +107,8 @@ class Likelihood(Protocol):
     ) -> tuple[Array, Params]:
         """The parameters, and latent vectors all at once where users depend on each other so much that one by one is slow.
 
-        terms: those of the sweep before, augmentation included; their residuals belong to latent.
+        terms: those of the sweep before, augmentation included; their residuals belong to latent. With a pooled prior a
+        behaviour that moves latent vectors moves those of a cluster as one.
         """
 
     def log_density(self, latent: Array, params: Params) -> float:

@@ -42,13 +42,15 @@ class ThreadRegression:
 
     @cached_property
     def _draw(self) -> CoefficientDraw:
+        return coefficient_draw(self._with_covariates(self.design), self.outcome)
+
+    def _with_covariates(self, design: Any) -> Any:
+        """A design (T, N) with the columns of the covariates beside it."""
         if not self.n_coefficients:
-            return coefficient_draw(self.design, self.outcome)
-        if sparse.issparse(self.design):
-            joint: Any = sparse.hstack([self.design, sparse.csr_array(self.coefficient_design)], format="csr")
-        else:
-            joint = np.hstack([self.design, self.coefficient_design])
-        return coefficient_draw(joint, self.outcome)
+            return design
+        if sparse.issparse(design):
+            return sparse.hstack([design, sparse.csr_array(self.coefficient_design)], format="csr")
+        return np.hstack([design, self.coefficient_design])
 
     @cached_property
     def n_coefficients(self) -> int:
@@ -96,9 +98,9 @@ class ThreadRegression:
     def redraw(
         self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
-        """Now and then all coefficients together, (C7); then the noise, (C8)."""
+        """Now and then all coefficients together, (C7); then the noise, (C8). Clusters that share one do without."""
         residual, coefficients = terms.residual, params["coefficients"]
-        together = self.n_coefficients > 0 or rng.random() < _JOINT_SHARE
+        together = self.n_coefficients > 0 or (not prior.pooled and rng.random() < _JOINT_SHARE)
         if together:
             latent, coefficients = self._draw_jointly(rng, params["noise_precision"], prior)
         if together or terms.gram.size:
@@ -106,13 +108,22 @@ class ThreadRegression:
         return latent, {"noise_precision": self.noise_law(residual).draw(rng), "coefficients": coefficients}
 
     def _draw_jointly(self, rng: np.random.Generator, noise_precision: float, prior: Prior) -> tuple[Array, Array]:
-        """Latent coefficients and coefficients of covariates, (C7)."""
-        mean, precision = prior.means[prior.z, 0], prior.factors[prior.z, 0, 0] ** 2
+        """Latent coefficients and coefficients of covariates, (C7); those of a cluster as one where users share it."""
+        owner = np.arange(len(prior.means)) if prior.pooled else prior.z
+        mean, precision = prior.means[owner, 0], prior.factors[owner, 0, 0] ** 2
         if self.n_coefficients:
             mean = np.concatenate([mean, np.zeros(self.n_coefficients)])
             precision = np.concatenate([precision, np.ones(self.n_coefficients)])
-        joint = self._draw.draw(rng, noise_precision, mean, precision)
-        return joint[: self.n_users, None], joint[self.n_users :]
+        draw = self._draw_of_clusters(prior) if prior.pooled else self._draw
+        joint = draw.draw(rng, noise_precision, mean, precision)
+        latent, coefficients = joint[: len(owner), None], joint[len(owner) :]
+        return latent[prior.z] if prior.pooled else latent, coefficients
+
+    def _draw_of_clusters(self, prior: Prior) -> CoefficientDraw:
+        """The same with one column for each cluster, the sum of its users'."""
+        places = (np.arange(self.n_users), prior.z)
+        members = sparse.csr_array((np.ones(self.n_users), places), (self.n_users, len(prior.means)))
+        return coefficient_draw(self._with_covariates(self.design @ members), self.outcome)
 
     def expected(self, latent: Array, coefficients: Array) -> Array:
         """Expected outcomes (T,)."""

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from dualview import threads
 from dualview.behaviors.base import Params, Prior, Terms
 from dualview.errors import DegenerateError
-from dualview.kernels import assign, gaussian, sweep
+from dualview.kernels import assign, gaussian, pooled, sweep
 from dualview.kernels.streams import stream_of
 from dualview.model import Model, State
-from dualview.views.gaussian import Components, GaussianState
+from dualview.views import ViewState
+from dualview.views.base import Base, Components
+from dualview.views.gaussian import GaussianState
 
 Array = NDArray[np.float64]
-Base = tuple[Array, Array, Array, float]
 Stream = NDArray[np.uint64]  # as in ``kernels.streams``
 
 BLOCK = 6000  # users of one table; not a power of two, so that a user's cells do not share a place in the cache
@@ -41,7 +42,9 @@ def start(rng: np.random.Generator, model: Model, z: NDArray[np.int64]) -> State
     state = State(z.astype(np.int64), 1.0, {}, latent, params)
     vectors = model.vectors(state)
     views = {name: view.start(rng, vectors[name], z, n_components) for name, view in model.views.items()}
-    return replace(state, views=views)
+    if model.pooled and latent is not None:
+        latent = views["behavior"].components.means[z]
+    return replace(state, views=views, latent=latent)
 
 
 def step(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int) -> tuple[State, Info]:
@@ -55,8 +58,7 @@ def step(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int)
     moving.check()
     latent, params = None, state.params
     if model.likelihood is not None:
-        prior = Prior(moving.z, *moving.columns[2:])
-        latent, params = model.likelihood.redraw(rng, moving.latent, params, moving.terms, prior)
+        latent, params = model.likelihood.redraw(rng, moving.latent, params, moving.terms, moving.latent_prior())
     return moving.state(latent, params), Info(moving.n_clusters, moving.n_opened)
 
 
@@ -117,13 +119,17 @@ class Moving:
 
     def sweep_by_blocks(self, rng: Stream, n_auxiliary: int) -> None:
         """The same as :meth:`sweep_at_once`, step by step; sums over blocks of users are added up in their order."""
-        if self.latent.shape[1]:
+        if self.latent.shape[1] and not self.model.pooled:
             mean, precision, covariance, dof = self.latent_base
             covariance = sweep.rescale_latent(rng, self.z, self.columns[2], covariance, self.latent, tuple(self.terms))
             self.latent_base = (mean, precision, covariance, dof)
         drawn = gaussian.redraw_view(rng, *self._sums(self.features, self.columns[0]), *self.base)
         components, self.base = drawn[:2], drawn[2:]
-        drawn = gaussian.redraw_view(rng, *self._sums(self.latent, self.columns[2]), *self.latent_base)
+        if self.latent.shape[1] and self.model.pooled:
+            terms = tuple(self.terms)
+            drawn = pooled.redraw_pooled(rng, self.z, self.latent, self.columns[2], self.latent_base, terms)
+        else:
+            drawn = gaussian.redraw_view(rng, *self._sums(self.latent, self.columns[2]), *self.latent_base)
         latent_components, self.latent_base = drawn[:2], drawn[2:]
         self.columns = (*components, *latent_components)
         counts = self.redraw_assignments(rng, n_auxiliary)
@@ -209,6 +215,16 @@ class Moving:
         list(threads.apply(fill, [(0, middle), (middle, len(counts))]))
         return table
 
+    def latent_prior(self) -> Prior:
+        """The prior of latent vectors given their clusters; of the clusters' own vectors when users share them."""
+        _, _, means, factors = self.columns
+        if not self.model.pooled:
+            return Prior(self.z, means, factors)
+        mean, precision, _, _ = self.latent_base
+        factor = np.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1]  # upper T with T Tᵀ = R_0
+        shared_means, shared_factors = (np.repeat(part[None], len(means), axis=0) for part in (mean, factor))
+        return Prior(self.z, shared_means, shared_factors, pooled=True)
+
     def check(self) -> None:
         """Raise where numbers have run out of range."""
         if self.lost >= 0:
@@ -219,11 +235,13 @@ class Moving:
     def state(self, latent: Array | None, params: Params) -> State:
         """The next state."""
         means, factors, latent_means, latent_factors = self.columns
-        views = {}
+        views: dict[str, ViewState] = {}
         if self.model.features is not None:
-            views["features"] = GaussianState(Components(means, factors), *self.base)
-        if self.model.likelihood is not None:
-            views["behavior"] = GaussianState(Components(latent_means, latent_factors), *self.latent_base)
+            views["features"] = self.model.views["features"].state(Components(means, factors), self.base)
+        if latent is not None:
+            if self.model.pooled:
+                latent_means[self.z] = latent  # the likelihood may have moved them
+            views["behavior"] = self.model.views["behavior"].state(Components(latent_means, latent_factors), self.latent_base)
         return State(self.z, self.alpha, views, latent, params)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.inference.storage import BASE, Moments
+from dualview.inference.storage import Moments
 from dualview.model import State
-from dualview.views.gaussian import Components, GaussianState
+from dualview.views import GaussianState, PooledState, ViewState
+from dualview.views.base import Components
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -34,8 +35,8 @@ class Snapshot:
             result["latent"] = self.state.latent
         result |= {f"params.{name}": np.asarray(value) for name, value in self.state.params.items()}
         for name, view in self.state.views.items():
-            result[f"view.{name}.means"], result[f"view.{name}.factors"] = view.components
-            result |= {f"view.{name}.{part}": np.asarray(value) for part, value in zip(BASE, view.base, strict=True)}
+            parts = view.component_parts | view.base_parts
+            result |= {f"view.{name}.{part}": np.asarray(value) for part, value in parts.items()}
         if self.moments is not None:
             result |= {f"moments.{part}": np.asarray(value) for part, value in vars(self.moments).items()}
         return result
@@ -44,12 +45,7 @@ class Snapshot:
     def from_arrays(cls, iteration: int, arrays: Arrays, generator: str) -> "Snapshot":
         """The inverse of :meth:`arrays` and :meth:`generator_text`, to the last bit."""
         names = [name.split(".")[1] for name in arrays if name.startswith("view.") and name.endswith(".means")]
-        views = {}
-        for name in names:
-            parts = {part: arrays[f"view.{name}.{part}"] for part in ("means", "factors", *BASE)}
-            components = Components(parts["means"], parts["factors"])
-            base = (parts["base_mean"], parts["base_precision"], parts["base_covariance"], float(parts["base_dof"]))
-            views[name] = GaussianState(components, *base)
+        views = {name: _view(arrays, f"view.{name}.") for name in names}
         params = {
             name.removeprefix("params."): float(value) if value.ndim == 0 else value
             for name, value in arrays.items()
@@ -68,3 +64,12 @@ class Snapshot:
     def restore(self, rng: np.random.Generator) -> None:
         """Put a generator where the chain's was."""
         rng.bit_generator.state = self.generator
+
+
+def _view(arrays: Arrays, prefix: str) -> ViewState:
+    """What a view had learnt; pooled where components have no precisions."""
+    parts = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
+    if "factors" not in parts:
+        return PooledState(**parts)
+    dof = float(parts.pop("base_dof"))
+    return GaussianState(Components(parts.pop("means"), parts.pop("factors")), base_dof=dof, **parts)

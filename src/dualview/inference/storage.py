@@ -15,7 +15,6 @@ from dualview.model import Model, State
 
 _BATCH = 50_000  # users of all the states that wait to be packed together
 
-BASE = ("base_mean", "base_precision", "base_covariance", "base_dof")
 Row = dict[str, Any]
 
 
@@ -135,7 +134,7 @@ def _scalars(model: Model, state: State) -> Row:
         row["alpha"] = state.alpha
     row |= {f"params.{name}": value for name, value in state.params.items()}
     for name, view in state.views.items():
-        row |= {f"{name}.{part}": value for part, value in zip(BASE, view.base, strict=True)}
+        row |= {f"{name}.{part}": value for part, value in view.base_parts.items()}
     return row
 
 
@@ -154,7 +153,6 @@ def _packed(draws: list[tuple[State, Row]]) -> Record:
         fixed["latent"] = np.array([state.latent for state in states])
     ragged: dict[str, Any] = {"count": np.concatenate(counts)}
     for name in first.views:
-        views = [state.views[name] for state in states]
-        ragged[f"{name}.means"] = np.concatenate([view.components.means for view in views])
-        ragged[f"{name}.factors"] = np.concatenate([view.components.factors for view in views])
+        parts = [state.views[name].component_parts for state in states]
+        ragged |= {f"{name}.{part}": np.concatenate([view[part] for view in parts]) for part in parts[0]}
     return Record(fixed, ragged)

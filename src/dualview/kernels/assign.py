@@ -5,11 +5,11 @@ come from the base distributions before a sweep. A user who leaves a cluster emp
 chosen at random; a user who takes a pool member makes it a cluster, and a fresh one takes its place.
 
 The features' log likelihoods come as a table. A latent vector is integrated out while its user chooses, and drawn right
-afterwards: z_u and f_u move together.
+afterwards: z_u and f_u move together. Where the users of a cluster share one vector, f_u is that of the cluster chosen.
 
 Shapes: counts (C,) of every column: users of a cluster, 0 for a pool member (m > 0) or an empty component (m = 0), −1 for free
 room; pool (m,) columns; table (C, U); columns = (means, factors) of both views, (C, D) and (C, D, D). A view of no dimensions
-adds nothing. terms as in ``messages``.
+adds nothing. Latent means (C, q) with factors (C, 0, 0) are vectors that users share. terms as in ``messages``.
 """
 
 import math
@@ -24,6 +24,7 @@ from dualview.kernels.messages import (
     draw_one,
     evidence,
     evidence_of_one,
+    gain,
     grip_of,
     grip_of_one,
     pull_of,
@@ -145,6 +146,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
     spread, new_weight = weights
     n_columns, n_users = table.shape
     n_latent, n_pool = latent.shape[1], pool.shape[0]
+    pooled = latent_factors.shape[1] < n_latent
     column_weights, exponents = np.empty(n_columns), np.empty(n_columns)
     pull, gap, step = np.empty(n_latent), np.empty(n_latent), np.empty(n_latent)
     grip, matrix = np.empty((n_latent, n_latent)), np.empty((n_latent, n_latent))
@@ -154,7 +156,8 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
     for u in range(first, n_users):
         if n_pool > 0 and n_free == 0:
             return u, n_opened
-        if leave(rng, z[u], counts, pool) >= 0:
+        own = z[u]
+        if leave(rng, own, counts, pool) >= 0:
             n_free += 1
         pull_one = grip_one = latent_one = 0.0
         if n_latent == 1:
@@ -164,6 +167,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
             else:
                 pull_one = precision[0] * (weighted[u] - row_times(gram, u, latent))
             grip_one = grip_of_one(u, starts[u], starts[u + 1], rows, loads, squares, precision)
+            pull[0], grip[0, 0] = pull_one, grip_one
         elif n_latent > 1:
             pull_of(starts[u], starts[u + 1], rows, loads, residual, precision, pull)
             grip_of(u, starts[u], starts[u + 1], rows, loads, squares, precision, grip)
@@ -171,7 +175,9 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
             column_weights[c] = _weight(counts[c], spread, new_weight, n_pool)
             if column_weights[c] != 0.0:
                 exponents[c] = table[c, u]
-                if n_latent == 1:
+                if pooled:
+                    exponents[c] += gain(latent_means[c], latent[u], pull, grip)
+                elif n_latent == 1:
                     exponent, ratio = evidence_of_one(
                         latent_means[c, 0], latent_factors[c, 0, 0], latent_one, pull_one, grip_one
                     )
@@ -190,7 +196,13 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
             tabulate(table, u + 1, fresh, x, means[fresh], factors[fresh])
         counts[chosen] += 1
         z[u] = chosen
-        if n_latent == 1:
+        if pooled:
+            for i in range(n_latent):
+                step[i] = latent_means[chosen, i] - latent[u, i]
+                latent[u, i] = latent_means[chosen, i]
+            if apart and chosen != own:
+                shift(starts[u], starts[u + 1], rows, loads, residual, step)
+        elif n_latent == 1:
             mean, factor = latent_means[chosen, 0], latent_factors[chosen, 0, 0]
             latent[u, 0] = draw_one(rng, mean, factor, latent_one, pull_one, grip_one)
             if apart:
@@ -226,8 +238,8 @@ def column_counts(z, n_components, n_pool, n_columns):
 @compiled
 def with_room(means, factors, n):
     """Components with room for n more."""
-    n_components, n_dims = means.shape
-    wide_means, wide_factors = np.empty((n_components + n, n_dims)), np.empty((n_components + n, n_dims, n_dims))
+    n_wide, n_dims, n_spread = means.shape[0] + n, means.shape[1], factors.shape[1]
+    wide_means, wide_factors = np.empty((n_wide, n_dims)), np.empty((n_wide, n_spread, n_spread))
     copy_into(means, factors, wide_means, wide_factors)
     return wide_means, wide_factors
 
@@ -251,14 +263,15 @@ def compact(z, counts, columns):
 @compiled
 def only_used(counts, n_kept, means, factors):
     """Components of the occupied columns."""
-    n_dims = means.shape[1]
-    kept_means, kept_factors = np.empty((n_kept, n_dims)), np.empty((n_kept, n_dims, n_dims))
+    n_dims, n_spread = means.shape[1], factors.shape[1]
+    kept_means, kept_factors = np.empty((n_kept, n_dims)), np.empty((n_kept, n_spread, n_spread))
     k = 0
     for c in range(counts.shape[0]):
         if counts[c] > 0:
             for i in range(n_dims):
                 kept_means[k, i] = means[c, i]
-                for j in range(n_dims):
+            for i in range(n_spread):
+                for j in range(n_spread):
                     kept_factors[k, i, j] = factors[c, i, j]
             k += 1
     return kept_means, kept_factors

@@ -140,6 +140,22 @@ def log_components_prior(means, factors, base_mean, base_precision, base_covaria
 
 
 @compiled
+def log_pooled(means, base_mean, base_precision):
+    """ln p(f_1, …, f_K, μ_0, R_0) of vectors that users share, up to a constant, (M2), (M4) and (M5)."""
+    n_components, n_dims = means.shape
+    total = _log_scale_prior(base_precision, n_dims) - n_components * n_dims * _HALF_LOG_2PI
+    factor = cholesky(base_precision)
+    for i in range(n_dims):
+        total += n_components * math.log(factor[i, i]) - 0.5 * base_mean[i] ** 2
+        for k in range(n_components):
+            projection = 0.0
+            for j in range(i, n_dims):
+                projection += factor[j, i] * (means[k, j] - base_mean[j])
+            total -= 0.5 * projection * projection
+    return total
+
+
+@compiled
 def log_assigned(x, z, means, factors):
     """Σ_u ln p(x_u | component z_u), (M1)."""
     total = 0.0

@@ -139,16 +139,17 @@ def draw_components(rng, counts, totals, scatters, base_mean, base_precision, ba
 
 @compiled
 def draw_base(rng, means, factors, base_precision, base_dof):
-    """μ_0, R_0, W_0 in turn: (C3) to (C5)."""
-    n_dims = means.shape[1]
+    """μ_0, R_0, W_0 in turn: (C3) to (C5). Without factors there is no W_0."""
+    n_dims, n_spread = means.shape[1], factors.shape[1]
     base_mean, scratch = np.empty(n_dims), np.empty(n_dims)
     matrix, factor = np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
     base_mean_law(means, base_precision, base_mean, matrix)
     normal(rng, base_mean, matrix)
     dof = base_precision_law(means, base_mean, matrix, scratch)
     wishart_factor(rng, dof, matrix, factor)
-    new_precision, new_covariance = np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
+    new_precision, new_covariance = np.empty((n_dims, n_dims)), np.empty((n_spread, n_spread))
     outer_square(factor, 1.0, new_precision)
+    matrix, factor = np.empty((n_spread, n_spread)), np.empty((n_spread, n_spread))
     dof = base_covariance_law(factors, base_dof, matrix)
     wishart_factor(rng, dof, matrix, factor)
     outer_square(factor, 1.0, new_covariance)
@@ -180,14 +181,14 @@ def collapsed(base_covariance):
 
 @compiled
 def draw_into(rng, first, end, means, factors, base_mean, base_precision, base_covariance, base_dof):
-    """In place: components first to end become draws from the base distributions, (M2) and (M3)."""
+    """In place: components first to end become draws from the base distributions, (M2) and, where there is a W_0, (M3)."""
     n_dims = base_mean.shape[0]
     if n_dims == 0:
         return
     covariance_factor, linear = cholesky(base_covariance), multiply(base_precision, base_mean)
     matrix = np.empty((n_dims, n_dims))
     root = math.sqrt(base_dof)
-    for i in range(n_dims):
+    for i in range(covariance_factor.shape[0]):
         for j in range(i + 1):
             covariance_factor[i, j] *= root
     for k in range(first, end):
@@ -202,7 +203,7 @@ def draw_into(rng, first, end, means, factors, base_mean, base_precision, base_c
 @compiled
 def draw_from_base(rng, n, base_mean, base_precision, base_covariance, base_dof):
     """n components from the base distributions, (M2) and (M3)."""
-    n_dims = base_mean.shape[0]
-    means, factors = np.empty((n, n_dims)), np.empty((n, n_dims, n_dims))
+    n_spread = base_covariance.shape[0]
+    means, factors = np.empty((n, base_mean.shape[0])), np.empty((n, n_spread, n_spread))
     draw_into(rng, 0, n, means, factors, base_mean, base_precision, base_covariance, base_dof)
     return means, factors

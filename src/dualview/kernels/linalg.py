@@ -187,11 +187,12 @@ def multiply(matrix, vector):
 
 @compiled
 def copy_into(values, more, vectors, matrices):
-    """In place: the first rows of vectors (n, D) and matrices (n, D, D) become values (K, D) and more (K, D, D)."""
+    """In place: the first rows of vectors (n, D) and matrices (n, E, E) become values (K, D) and more (K, E, E)."""
     for k in range(values.shape[0]):
         for i in range(values.shape[1]):
             vectors[k, i] = values[k, i]
-            for j in range(values.shape[1]):
+        for i in range(more.shape[1]):
+            for j in range(more.shape[1]):
                 matrices[k, i, j] = more[k, i, j]
 
 

@@ -92,6 +92,18 @@ def shift(start, end, rows, loads, residual, step):
                 residual[rows[k]] -= loads[k, i] * step[i]
 
 
+@inlined
+def gain(mean, latent, pull, grip):
+    """By how much the log likelihood grows when a user's latent vector becomes the mean."""
+    total = 0.0
+    for i in range(mean.shape[0]):
+        slope = pull[i]
+        for j in range(mean.shape[0]):
+            slope -= 0.5 * grip[i, j] * (mean[j] - latent[j])
+        total += slope * (mean[i] - latent[i])
+    return total
+
+
 @compiled
 def evidence(mean, factor, latent, pull, grip, gap, matrix):
     """Log of the integral over f of N(f; mean, (T Tᵀ)⁻¹) times the observations' likelihood, relative to that at latent.

@@ -66,7 +66,9 @@ class Candidates:
                 for pair in zip((table[f"{view}.means"], table[f"{view}.factors"]), self._fresh(rng, view), strict=True)
             )
             for view in post.units
+            if f"{view}.factors" in table
         }
+        self.pooled = post.pooling is not None
 
     def _fresh(self, rng: np.random.Generator, view: str) -> tuple[Array, Array]:
         stream = stream_of(rng)
@@ -86,15 +88,29 @@ class Candidates:
 
     @cached_property
     def latent(self) -> tuple[Array, Array]:
-        """Mean (R, q) and covariance (R, q, q) of the latent vector in each row, in the user's units."""
-        means = self._post.units["behavior"].vectors(self._parameters["behavior"][0])
-        return means, self.roots @ np.swapaxes(self.roots, -1, -2)
+        """Mean (R, q) and covariance (R, q, q) of the latent vector in each row, in the user's units.
+
+        Where users share it a known cluster has one vector and no covariance, and a fresh one has the base's.
+        """
+        units, covariances = self._post.units["behavior"], self.roots @ np.swapaxes(self.roots, -1, -2)
+        if not self.pooled:
+            return units.vectors(self._parameters["behavior"][0]), covariances
+        known = self.component >= 0
+        means = self._post.flat("behavior.base_mean").reshape(self.n_draws, -1)[self.draw]
+        means[known] = units.vectors(self._post.components["behavior.means"])[self.component[known]]
+        return means, covariances
 
     @cached_property
     def roots(self) -> Array:
-        """F T⁻ᵀ of each row, (R, q, q): covariance = root rootᵀ."""
-        factors, units = self._parameters["behavior"][1], self._post.units["behavior"]
-        return np.swapaxes(_solved(factors, np.broadcast_to(units.factor.T, factors.shape)), -1, -2)
+        """A square root of each row's covariance, (R, q, q)."""
+        units = self._post.units["behavior"]
+        if not self.pooled:
+            factors = self._parameters["behavior"][1]
+            return np.swapaxes(_solved(factors, np.broadcast_to(units.factor.T, factors.shape)), -1, -2)  # F T⁻ᵀ
+        q = units.n_dims
+        lower = np.linalg.cholesky(self._post.flat("behavior.base_precision").reshape(-1, q, q))
+        roots = _solved(np.swapaxes(lower, -1, -2), np.broadcast_to(np.eye(q), lower.shape))[self.draw]
+        return np.where((self.component >= 0)[:, None, None], 0.0, roots)
 
     @cached_property
     def overlap(self) -> Array:
@@ -241,6 +257,10 @@ class NewUsers:
         weight = rows.weight.copy()
         total = rows.total.copy()
         vacant = rows.component < 0
+        latent_means, latent_covariances = rows.latent
+        if rows.pooled:  # two who meet in a fresh cluster have the same vector there
+            latent_means = latent_means + _times(rows.roots, rng.standard_normal(latent_means.shape))
+            latent_covariances = np.zeros_like(latent_covariances)
         log_density = np.zeros(rows.n_draws)
         means, covariances = (np.empty((len(members), rows.n_draws, *part.shape[1:])) for part in rows.latent)
         for position, j in enumerate(members):
@@ -255,7 +275,7 @@ class NewUsers:
             last = np.append(rows.first[1:], len(mass)) - 1
             chosen = np.clip(chosen, rows.first, last)
             log_density += top + np.log(by_draw / total)
-            means[position], covariances[position] = (part[chosen] for part in rows.latent)
+            means[position], covariances[position] = latent_means[chosen], latent_covariances[chosen]
             opened = vacant[chosen]
             weight[chosen] = np.where(opened, 1.0, weight[chosen] + 1.0)
             vacant[chosen] = False

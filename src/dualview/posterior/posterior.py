@@ -84,6 +84,12 @@ class Posterior:
         return self._tree.attrs["n_clusters"] or None
 
     @property
+    def pooling(self) -> str | None:
+        """'cluster' when the users of a cluster share one latent behaviour, else None."""
+        components = self._tree["components"].data_vars
+        return "cluster" if "behavior.means" in components and "behavior.factors" not in components else None
+
+    @property
     def user_ids(self) -> list[str]:
         """The users' ids as text; their positions where they came without."""
         return [str(user) for user in self._tree["posterior"].coords["user"].values]
@@ -194,14 +200,14 @@ class Posterior:
     @cached_property
     def components(self) -> dict[str, NDArray[Any]]:
         """A row per component of each draw, draws of all chains in a row: owner (its draw), count, and each view's means
-        and precision factors in working units."""
+        and, unless users share them, precision factors in working units."""
         group = self._tree["components"]
         table = {str(name): np.asarray(group[str(name)].values) for name in group.data_vars}
         table["owner"] = table.pop("chain") * self.n_draws + table.pop("draw")
         return table
 
     def working_base(self, view: str) -> list[tuple[Array, Array, Array, float]]:
-        """(μ_0, R_0, W_0, β) of a view in every draw, in working units."""
+        """(μ_0, R_0, W_0, β) in every draw of a view that is not pooled, in working units."""
         units, size = self.units[view], self.units[view].n_dims
         n_draws = self.n_chains * self.n_draws
         shape = (n_draws, len(units.mean))
@@ -307,11 +313,11 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
     for view, unit in units.items():
         dim = _VIEW_DIMS[view]
         square = (dim, f"{dim}_other")
-        base = {part: fixed[f"{view}.{part}"] for part in ("base_mean", "base_precision", "base_covariance", "base_dof")}
-        variables[f"{view}.base_mean"] = _squeezed((dim,), unit.vectors(base["base_mean"]))
-        variables[f"{view}.base_precision"] = _squeezed(square, unit.precisions(base["base_precision"]))
-        variables[f"{view}.base_covariance"] = _squeezed(square, unit.covariances(base["base_covariance"]))
-        variables[f"{view}.base_dof"] = ((), base["base_dof"])
+        variables[f"{view}.base_mean"] = _squeezed((dim,), unit.vectors(fixed[f"{view}.base_mean"]))
+        variables[f"{view}.base_precision"] = _squeezed(square, unit.precisions(fixed[f"{view}.base_precision"]))
+        if f"{view}.base_dof" in fixed:  # clusters have a spread of their own
+            variables[f"{view}.base_covariance"] = _squeezed(square, unit.covariances(fixed[f"{view}.base_covariance"]))
+            variables[f"{view}.base_dof"] = ((), fixed[f"{view}.base_dof"])
     return variables
 
 

@@ -17,6 +17,10 @@ from dualview.errors import InputError
 Array = NDArray[np.float64]
 
 _CELLS = 2_000_000  # components × cases held at once
+_NO_DENSITY = (
+    "There is no density here: some of the draws have a single value, as the latent behaviour of a cluster does when its users "
+    "share one. interval and draws are there."
+)
 
 
 class Parts(NamedTuple):
@@ -97,10 +101,12 @@ class NormalMixture(_Mixture):
         return np.asarray(np.sqrt(self._moments[1]))
 
     def log_density(self, y: ArrayLike) -> Array:
-        """Log of the mean density at y (n,)."""
+        """Log of the mean density at y (n,); there is none where a component is a single value (standard deviation 0)."""
         values = self._values(y)
         result = np.empty(self._n)
         for cases, (log_weights, locations, sds) in self._batches():
+            if not np.all(sds > 0):
+                raise InputError(_NO_DENSITY)
             standard = (values[cases] - locations) / sds
             result[cases] = logsumexp(log_weights - np.log(sds) - 0.5 * standard**2, axis=0)
         return np.asarray(result - 0.5 * np.log(2 * np.pi))
@@ -273,6 +279,8 @@ class VectorMixture:
             raise InputError(f"vectors must be {(self._n, self._n_dims)}, a row per case; got {values.shape}.")
         result = np.empty(self._n)
         for cases, (log_weights, means, covariances) in self._batches():
+            if not np.all(np.any(covariances, axis=(-2, -1))):
+                raise InputError(_NO_DENSITY)
             scales, axes = _principal(covariances)
             standard = ((values[cases] - means)[..., None, :] @ axes)[..., 0, :] / scales
             log_scales = np.log(scales).sum(axis=-1)
@@ -302,7 +310,7 @@ def _principal(covariances: Array) -> tuple[Array, Array]:
     """Standard deviations along the principal axes, and the axes as columns; rounding may have made a covariance singular."""
     variances, axes = np.linalg.eigh(covariances)
     least = np.finfo(float).eps * variances[..., -1:]
-    return np.sqrt(np.maximum(variances, np.maximum(least, np.finfo(float).tiny))), axes
+    return np.sqrt(np.maximum(variances, least)), axes
 
 
 class WeightedDraws:
@@ -358,7 +366,11 @@ class WeightedDraws:
 
 
 def _cdf(parts: Parts, values: Array) -> Array:
-    return np.asarray((np.exp(parts.log_weights) * ndtr((values - parts.locations) / parts.sds)).sum(axis=0))
+    away, spread = values - parts.locations, parts.sds > 0
+    below = ndtr(away / np.where(spread, parts.sds, 1.0))
+    if not spread.all():
+        below = np.where(spread, below, away >= 0)
+    return np.asarray((np.exp(parts.log_weights) * below).sum(axis=0))
 
 
 def _reach(parts: Parts) -> tuple[Array, Array]:

@@ -4,23 +4,13 @@ x (U, D), z (U,), means (K, D), factors (K, D, D) upper triangular with S_k = T_
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dualview.kernels import densities, gaussian
 from dualview.kernels.streams import stream_of
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
-
-
-class Components(NamedTuple):
-    """Means and precision factors of some components."""
-
-    means: Array
-    factors: Array
+from dualview.views.base import Array, Base, Components, Labels
 
 
 class GaussianState(NamedTuple):
@@ -33,8 +23,16 @@ class GaussianState(NamedTuple):
     base_dof: float
 
     @property
-    def base(self) -> tuple[Array, Array, Array, float]:
+    def base(self) -> Base:
         return self[1:]
+
+    @property
+    def component_parts(self) -> dict[str, Array]:
+        return self.components._asdict()
+
+    @property
+    def base_parts(self) -> dict[str, Any]:
+        return dict(zip(self._fields[1:], self[1:], strict=True))
 
     @property
     def n_components(self) -> int:
@@ -67,7 +65,7 @@ class GaussianView:
         """Base and components from (M2) to (M7)."""
         n_dims = self.n_dims
         base_mean = rng.standard_normal(n_dims)
-        base_precision, base_covariance = (_draw_unit_wishart(rng, n_dims) for _ in range(2))
+        base_precision, base_covariance = (draw_unit_wishart(rng, n_dims) for _ in range(2))
         base_dof = n_dims - 1 + n_dims / rng.chisquare(1.0)
         base = (base_mean, base_precision, base_covariance, base_dof)
         return GaussianState(Components(*gaussian.draw_from_base(stream_of(rng), n_components, *base)), *base)
@@ -79,8 +77,12 @@ class GaussianView:
         deviations = np.linalg.solve(np.swapaxes(factors[z], -1, -2), noise[..., None])[..., 0]
         return np.asarray(means[z] + deviations)
 
+    def state(self, components: Components, base: Base) -> GaussianState:
+        """The record of what a sweep has drawn."""
+        return GaussianState(components, *base)
 
-def _draw_unit_wishart(rng: np.random.Generator, n_dims: int) -> Array:
+
+def draw_unit_wishart(rng: np.random.Generator, n_dims: int) -> Array:
     """W(D, I/D): the sum of D outer products."""
     sample = rng.standard_normal((n_dims, n_dims))
     return np.asarray(sample @ sample.T / n_dims)
