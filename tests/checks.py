@@ -122,15 +122,22 @@ def _likelihood_statistics(likelihood: Any, state: State) -> dict[str, float]:
     """Of the likelihood's parameters and the observations, as far as it has them."""
     params, result = state.params, {}
     coefficients = params.get("coefficients", np.empty(0))
+    latent = state.latent
+    if "slopes" in params:
+        latent, likelihood = likelihood.functions(latent, params), likelihood.inner
+        result["slopes"] = float(np.arctan(params["slopes"]).mean())
+        result["slopes_size"] = float(np.log(np.abs(params["slopes"])).mean())
+        result["slope_precision"] = float(np.log(params["slope_precision"]))
+        result["slopes_fit"] = float(np.arctan(params["slope_precision"] * params["slopes"] ** 2).mean())
     if "noise_precision" in params:
         panel = getattr(likelihood, "panel", None)
-        residual = likelihood.residual(state.latent, coefficients) if panel is None else likelihood.residual(state.latent)
+        residual = likelihood.residual(latent, coefficients) if panel is None else likelihood.residual(latent)
         outcome = likelihood.outcome if panel is None else panel.outcome
         result["log_noise"] = float(np.log(params["noise_precision"]))
         result["residual_fit"] = float(np.arctan(residual**2 * params["noise_precision"]).mean())
         result["outcome_size"] = float(np.log(np.abs(outcome)).mean())
     else:
-        odds, outcome = likelihood.log_odds(state.latent, coefficients), likelihood.panel.outcome
+        odds, outcome = likelihood.log_odds(latent, coefficients), likelihood.panel.outcome
         result["yes"] = float(outcome.mean())
         result["odds"] = float(np.arctan(odds).mean())
         result["odds_fit"] = float((np.arctan(odds) * (outcome - 0.5)).mean())

@@ -5,7 +5,7 @@ import pytest
 
 from dualview.behaviors.base import Terms
 from dualview.distributions import Normal
-from dualview.link import LinearLink, Slopes, draw_slopes
+from dualview.link import LinearLink, LinkedLikelihood, Slopes, draw_slopes
 from dualview.units import GaussianPrior, Whitening
 from yardsticks import positive_definite, upper_factor
 
@@ -47,6 +47,15 @@ class Case:
 
     def grid(self) -> list[np.ndarray]:
         return [self.rng.standard_normal((self.n_dims, N_FEATURES)) for _ in range(6)]
+
+
+class Silent:
+    """A likelihood of nothing."""
+
+    n_dims = 2
+
+    def reported(self, params: dict[str, object]) -> dict[str, object]:
+        return params
 
 
 CASES = [(1, True), (1, False), (3, True), (3, False)]
@@ -124,7 +133,8 @@ def test_slopes_are_reported_per_unit_of_a_feature() -> None:
     raw = rng.normal(5.0, [1.0, 30.0], (N_USERS, N_FEATURES))
     feature_units = Whitening.of_data(raw)
     slopes = rng.standard_normal((2, N_FEATURES))
-    reported = case.link.reported(slopes, case.units, feature_units)
+    linked = LinkedLikelihood(Silent(), case.link, case.units, feature_units)
+    reported = linked.reported({"slopes": slopes, "slope_precision": 2.0})["slopes"]
     step = np.array([0.5, -2.0])
     before, after = (case.units.vectors(feature_units.to_working(x) @ slopes.T) for x in (raw[0], raw[0] + step))
     np.testing.assert_allclose(after - before, reported @ step)

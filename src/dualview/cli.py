@@ -63,6 +63,7 @@ def fit(
     intercept: bool = False,
     drop_unknown: bool = False,
     clusters: int | None = None,
+    link: Literal["linear"] | None = None,
     pooling: Literal["cluster"] | None = None,
     warmup: int = 1000,
     draws: int = 1000,
@@ -106,6 +107,8 @@ def fit(
         Leave out rows of users who are not in the table of users.
     clusters
         Fixed number of clusters; inferred by default.
+    link
+        "linear" lets latent coefficients follow the features inside clusters too, along common slopes.
     pooling
         "cluster": the users of a cluster share one latent coefficient. By default each has its own.
     warmup
@@ -139,6 +142,7 @@ def fit(
         intercept=intercept,
         drop_unknown=drop_unknown,
         n_clusters=clusters,
+        link=link,
         pooling=pooling,
         n_warmup=warmup,
         n_draws=draws,

@@ -5,14 +5,14 @@ have variances Σ_jj/t; in working units each column of Γ has covariance ``spre
 for q = 1. Vectors of q D numbers hold Γ row by row.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Terms
+from dualview.behaviors.base import Likelihood, Params, Prior, Terms
 from dualview.distributions import G, Normal
 from dualview.units import Whitening
 
@@ -25,6 +25,10 @@ class Slopes(NamedTuple):
 
     slopes: Array
     precision: float
+
+    def params(self) -> Params:
+        """As parameters of a likelihood."""
+        return {"slopes": self.slopes, "slope_precision": self.precision}
 
 
 @dataclass(frozen=True)
@@ -110,9 +114,95 @@ class LinearLink:
         np.add.at(result, terms.rows, outer.reshape(len(users), -1))
         return result
 
-    def reported(self, slopes: Array, units: Whitening, feature_units: Whitening) -> Array:
-        """Γ (…, q, D) in the user's units: change of the latent vector for a unit of each feature."""
-        return np.asarray(units.factor @ slopes @ feature_units.inverse)
+
+@dataclass(frozen=True)
+class LinkedLikelihood:
+    """A likelihood of f = g + Γ ã, seen by the sampler as one of g, with Γ and t among its parameters.
+
+    Given Γ the mixture over g is the paper's: the sweep is the same. Γ is redrawn twice in a step, once with g held, where it
+    moves the observations, and once with f held, (C13), where it moves g; each is slow where the other is quick.
+    """
+
+    inner: Likelihood
+    link: LinearLink
+    units: Whitening
+    feature_units: Whitening
+
+    @classmethod
+    def of(cls, inner: Likelihood, features: Array, units: Whitening, feature_units: Whitening) -> "LinkedLikelihood":
+        """For features in working units."""
+        with_residuals = getattr(inner, "with_residuals", None)
+        inner = inner if with_residuals is None else with_residuals()
+        return cls(inner, LinearLink.of(features, units), units, feature_units)
+
+    @property
+    def n_dims(self) -> int:
+        return self.inner.n_dims
+
+    def with_features(self, features: Array) -> "LinkedLikelihood":
+        """The same with other features."""
+        return replace(self, link=replace(self.link, features=features))
+
+    @staticmethod
+    def _slopes(params: Params) -> Slopes:
+        return Slopes(params["slopes"], params["slope_precision"])
+
+    @staticmethod
+    def _own(params: Params) -> Params:
+        """The parameters of the likelihood inside."""
+        return {name: value for name, value in params.items() if name not in ("slopes", "slope_precision")}
+
+    def functions(self, deviations: Array, params: Params) -> Array:
+        """f = g + Γ ã."""
+        return deviations + self.link.shift(self._slopes(params))
+
+    def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
+        latent, params = self.inner.start(rng)
+        return latent, params | self.link.start().params()
+
+    def terms(self, rng: np.random.Generator, deviations: Array, params: Params) -> Terms:
+        """Those of f: moving g moves f as much."""
+        return self.inner.terms(rng, self.functions(deviations, params), self._own(params))
+
+    def redraw(
+        self, rng: np.random.Generator, deviations: Array, params: Params, terms: Terms, prior: Prior
+    ) -> tuple[Array, Params]:
+        """Γ given g, Γ given f, (C13), t, (C14), then the likelihood's own parameters."""
+        link, old = self.link, self._slopes(params)
+        effects = self._effects(terms)
+        slopes = draw_slopes(rng, link.law_given_observations(effects, old, terms), old.slopes.shape)
+        terms.residual[:] -= effects @ (slopes - old.slopes).ravel()
+        latent = deviations + link.shift(Slopes(slopes, old.precision))
+        if not prior.pooled:
+            law = link.law_given_latent(latent, prior.z, prior.means, prior.factors, old.precision)
+            slopes = draw_slopes(rng, law, slopes.shape)
+        new = Slopes(slopes, link.precision_law(slopes).draw(rng))
+        shift = link.shift(new)
+        latent, own = self.inner.redraw(rng, latent, self._own(params), terms, prior._replace(shift=shift))
+        return latent - shift, own | new.params()
+
+    def _effects(self, terms: Terms) -> Array:
+        """Kept from the first time: they depend on the design and the features only."""
+        effects: Array | None = self.__dict__.get("_kept_effects")
+        if effects is None:
+            effects = self.__dict__["_kept_effects"] = self.link.effects(terms)
+        return effects
+
+    def log_density(self, deviations: Array, params: Params) -> float:
+        inside = self.inner.log_density(self.functions(deviations, params), self._own(params))
+        return inside + self.link.log_density(self._slopes(params))
+
+    def draw_prior(self, rng: np.random.Generator) -> Params:
+        return self.inner.draw_prior(rng) | self.link.draw_prior(rng).params()
+
+    def simulate(self, rng: np.random.Generator, deviations: Array, params: Params) -> "LinkedLikelihood":
+        return replace(self, inner=self.inner.simulate(rng, self.functions(deviations, params), self._own(params)))
+
+    def reported(self, params: Params) -> Params:
+        """Γ in the user's units: change of the latent vector for a unit of each feature."""
+        slopes = self.units.factor @ np.asarray(params["slopes"]) @ self.feature_units.inverse
+        own = self.inner.reported(self._own(params))
+        return own | {"slopes": slopes, "slope_precision": np.asarray(params["slope_precision"])}
 
 
 def draw_slopes(rng: np.random.Generator, law: Normal, shape: tuple[int, int]) -> Array:

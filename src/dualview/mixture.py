@@ -23,6 +23,7 @@ from dualview.inference.chains import Chain, Progress, Schedule, run_chains
 from dualview.inference.progress import Bar
 from dualview.inference.run_folder import RunFolder, versions
 from dualview.inference.storage import Record
+from dualview.link import LinkedLikelihood
 from dualview.model import Model
 from dualview.partitions import partition_prior
 from dualview.posterior import Posterior
@@ -52,6 +53,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         Where chains start: k-means with n_clusters (10 when inferred), everybody together, or given labels.
     feature_prior, behavior_prior : GaussianPrior, optional
         The constants (m, Σ) of a view in the data's units; from the data by default.
+    link : None or "linear"
+        None: given the cluster, features say nothing more about behaviour. "linear": latent behaviour also follows the features
+        along slopes that all clusters share; ``posterior_["slopes"]``, in your units.
     pooling : None or "cluster"
         None: each user has a latent behaviour of its own, spread about its cluster's. "cluster": the users of a cluster share
         one, with nothing of their own; fewer unknowns, for few observations per user. Only the behaviour view changes.
@@ -106,6 +110,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         init: Any = "kmeans",
         feature_prior: GaussianPrior | None = None,
         behavior_prior: GaussianPrior | None = None,
+        link: str | None = None,
         pooling: str | None = None,
         keep: str = "draws",
         n_whole: int = 100,
@@ -124,6 +129,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self.init = init
         self.feature_prior = feature_prior
         self.behavior_prior = behavior_prior
+        self.link = link
         self.pooling = pooling
         self.keep = keep
         self.n_whole = n_whole
@@ -159,6 +165,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             working = np.ascontiguousarray(units["features"].to_working(features))
         if behavior is not None:
             units["behavior"], likelihood = behavior.prepare(self.behavior_prior)
+        if self.link is not None and likelihood is not None and working is not None:
+            likelihood = LinkedLikelihood.of(likelihood, working, units["behavior"], units["features"])
         model = Model(partition_prior(self.n_clusters), working, likelihood, n_users, pooled=self.pooling is not None)
         start = self._start(labels, n_users, working, behavior, units)
         with contextlib.ExitStack() as stack:
@@ -174,7 +182,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     @classmethod
     def from_posterior(cls, posterior: Posterior) -> Self:
         """An estimator that predicts from a posterior, for example one that ``dualview.load`` read."""
-        model = cls(posterior.n_clusters, pooling=posterior.pooling)
+        model = cls(posterior.n_clusters, link="linear" if "slopes" in posterior else None, pooling=posterior.pooling)
         if "features" in posterior.units:
             model.n_features_in_ = len(posterior.feature_names)
             model.feature_names_in_ = np.array(posterior.feature_names, dtype=object)
@@ -208,6 +216,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             whole_number(getattr(self, name), name, least)
         if self.keep not in ("draws", "summary"):
             raise InputError(f'keep must be "draws" or "summary"; got {self.keep!r}.')
+        if self.link not in (None, "linear"):
+            raise InputError(f'link must be None or "linear"; got {self.link!r}.')
         if self.pooling not in (None, "cluster"):
             raise InputError(f'pooling must be None or "cluster"; got {self.pooling!r}.')
         if self.n_clusters is not None:
@@ -245,6 +255,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         for name, view in (("feature_prior", features), ("behavior_prior", behavior), ("pooling", behavior)):
             if view is None and getattr(self, name) is not None:
                 warnings.warn(f"{name} is not used: there is no such view in this fit.", DataWarning, stacklevel=3)
+        if self.link is not None and (features is None or behavior is None):
+            missing = "features X" if features is None else "a behaviour"
+            raise InputError(f'link="linear" joins features and behaviour; this fit lacks {missing}. Give both, or link=None.')
         sizes = [len(part) for part in (features, behavior) if part is not None]
         if len(set(sizes)) > 1:
             assert behavior is not None
@@ -292,8 +305,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         made_with: dict[str, Any] = {name: None if (value := getattr(self, name)) is None else int(value) for name in names}
         if self.keep == "summary":
             made_with |= {"keep": "summary", "whole draws, every": self._schedule.every}
-        if self.pooling is not None:
-            made_with["pooling"] = self.pooling
+        made_with |= {name: value for name in ("link", "pooling") if (value := getattr(self, name)) is not None}
         made_with |= {"init": self.init if labels is None else digest(labels)}
         made_with |= {name: _prior_text(getattr(self, name)) for name in ("feature_prior", "behavior_prior")}
         if isinstance(self.random_state, abstract.Integral):

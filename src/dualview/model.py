@@ -78,6 +78,11 @@ class Model:
             vectors["behavior"] = state.latent
         return vectors
 
+    def functions(self, state: State) -> Array | None:
+        """The users' latent behaviour: the vectors of its view, with what a link adds to them."""
+        functions = getattr(self.likelihood, "functions", None)
+        return state.latent if functions is None or state.latent is None else functions(state.latent, state.params)
+
     def log_joint(self, state: State) -> float:
         """ln p(data, state) up to a constant that depends on nothing learnt."""
         total = self.partition.log_density(state.counts, state.alpha)
@@ -103,6 +108,8 @@ class Model:
         features, likelihood = self.features, self.likelihood
         if features is not None:
             features = self.views["features"].simulate(rng, state.views["features"], state.z)
+            with_features = getattr(likelihood, "with_features", None)
+            likelihood = likelihood if with_features is None else with_features(features)
         if likelihood is not None and state.latent is not None:
             likelihood = likelihood.simulate(rng, state.latent, state.params)
         return replace(self, features=features, likelihood=likelihood)

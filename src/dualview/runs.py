@@ -32,6 +32,7 @@ class Request:
     intercept: bool = False
     drop_unknown: bool = False
     n_clusters: int | None = None
+    link: str | None = None
     pooling: str | None = None
     n_warmup: int = 1000
     n_draws: int = 1000
@@ -71,6 +72,7 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
             print(f"dualview: {note}", file=sys.stderr)
     model = DualViewMixture(
         request.n_clusters,
+        link=request.link,
         pooling=request.pooling,
         n_warmup=request.n_warmup,
         n_draws=request.n_draws,

@@ -77,13 +77,14 @@ class Terms(NamedTuple):
 class Prior(NamedTuple):
     """The normal prior of every latent vector: that of its cluster. z (U,), means (K, q), precision factors (K, q, q).
 
-    pooled: the users of a cluster share one vector, and this is its prior.
+    pooled: the users of a cluster share one vector, and this is its prior. shift (U, q): what is added to each user's vector.
     """
 
     z: NDArray[np.int64]
     means: Array
     factors: Array
     pooled: bool = False
+    shift: Array | None = None
 
 
 class Likelihood(Protocol):

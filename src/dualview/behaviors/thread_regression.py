@@ -39,6 +39,7 @@ class ThreadRegression:
     noise_variance: float
     coefficient_units: Whitening
     n_dims: int = 1
+    by_gram: bool = True  # terms may have a gram matrix in place of residuals
 
     @cached_property
     def _draw(self) -> CoefficientDraw:
@@ -81,9 +82,13 @@ class ThreadRegression:
     def _gram(self) -> tuple[Array, Array] | None:
         """designᵀ design and designᵀ outcome, where going through them is quicker than through the threads."""
         n_users, n_loads = self.n_users, len(self._loads[1])
-        if n_users > _MOST_WITH_GRAM or n_users * n_users > 2 * n_loads:
+        if not self.by_gram or n_users > _MOST_WITH_GRAM or n_users * n_users > 2 * n_loads:
             return None
         return normal_equations(self.design, self.outcome)
+
+    def with_residuals(self) -> "ThreadRegression":
+        """The same with residuals in its terms always."""
+        return replace(self, by_gram=False)
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:  # noqa: ARG002
         """One row per thread; they share the noise."""
@@ -110,20 +115,23 @@ class ThreadRegression:
     def _draw_jointly(self, rng: np.random.Generator, noise_precision: float, prior: Prior) -> tuple[Array, Array]:
         """Latent coefficients and coefficients of covariates, (C7); those of a cluster as one where users share it."""
         owner = np.arange(len(prior.means)) if prior.pooled else prior.z
+        shift = np.zeros(self.n_users) if prior.shift is None else prior.shift[:, 0]
         mean, precision = prior.means[owner, 0], prior.factors[owner, 0, 0] ** 2
+        if not prior.pooled:
+            mean = mean + shift
         if self.n_coefficients:
             mean = np.concatenate([mean, np.zeros(self.n_coefficients)])
             precision = np.concatenate([precision, np.ones(self.n_coefficients)])
-        draw = self._draw_of_clusters(prior) if prior.pooled else self._draw
+        draw = self._draw_of_clusters(prior, shift) if prior.pooled else self._draw
         joint = draw.draw(rng, noise_precision, mean, precision)
         latent, coefficients = joint[: len(owner), None], joint[len(owner) :]
-        return latent[prior.z] if prior.pooled else latent, coefficients
+        return latent[prior.z] + shift[:, None] if prior.pooled else latent, coefficients
 
-    def _draw_of_clusters(self, prior: Prior) -> CoefficientDraw:
+    def _draw_of_clusters(self, prior: Prior, shift: Array) -> CoefficientDraw:
         """The same with one column for each cluster, the sum of its users'."""
         places = (np.arange(self.n_users), prior.z)
         members = sparse.csr_array((np.ones(self.n_users), places), (self.n_users, len(prior.means)))
-        return coefficient_draw(self._with_covariates(self.design @ members), self.outcome)
+        return coefficient_draw(self._with_covariates(self.design @ members), self.outcome - self.design @ shift)
 
     def expected(self, latent: Array, coefficients: Array) -> Array:
         """Expected outcomes (T,)."""

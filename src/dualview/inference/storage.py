@@ -106,8 +106,9 @@ class Store:
         row = _scalars(self.model, state)
         if self.every is not None:
             self._scalars.append(row)
-            if state.latent is not None:
-                self.moments = (self.moments or Moments.none(state.latent)).with_one(state.latent)
+            latent = self.model.functions(state)
+            if latent is not None:
+                self.moments = (self.moments or Moments.none(latent)).with_one(latent)
         if self.every is None or self.n_seen % self.every == 0:
             self._states.append((state, row))
             if len(self._states) * len(state.z) >= _BATCH:
@@ -115,7 +116,7 @@ class Store:
 
     def _pack(self) -> None:
         if self._states:
-            self._records.append(_packed(self._states))
+            self._records.append(_packed(self.model, self._states))
             self._states.clear()
 
     def drain(self) -> Record:
@@ -142,7 +143,7 @@ def _stacked(rows: list[Row]) -> dict[str, NDArray[Any]]:
     return {name: np.array([row[name] for row in rows]) for name in rows[0]} if rows else {}
 
 
-def _packed(draws: list[tuple[State, Row]]) -> Record:
+def _packed(model: Model, draws: list[tuple[State, Row]]) -> Record:
     """The record of some draws of one chain."""
     states = [state for state, _ in draws]
     first, counts = states[0], [state.counts for state in states]
@@ -150,7 +151,7 @@ def _packed(draws: list[tuple[State, Row]]) -> Record:
     fixed["z"] = np.array([state.z for state in states], dtype=np.int32)
     fixed["n_components"] = np.array([len(row) for row in counts])
     if first.latent is not None:
-        fixed["latent"] = np.array([state.latent for state in states])
+        fixed["latent"] = np.array([model.functions(state) for state in states])
     ragged: dict[str, Any] = {"count": np.concatenate(counts)}
     for name in first.views:
         parts = [state.views[name].component_parts for state in states]

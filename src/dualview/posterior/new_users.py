@@ -100,6 +100,14 @@ class Candidates:
         means[known] = units.vectors(self._post.components["behavior.means"])[self.component[known]]
         return means, covariances
 
+    def shifts(self, x: Array | None) -> Array:
+        """What a link adds to the latent vectors of users with features x (J, D) in working units, (N, J, q); 0 without one."""
+        if x is None or "slopes" not in self._post:
+            return np.zeros((1, 1, 1))
+        slopes = self._post.flat("slopes")
+        slopes = slopes.reshape(len(slopes), -1, slopes.shape[-1])
+        return np.asarray(np.einsum("nqd,jd->njq", slopes, x @ self._post.units["features"].factor.T))
+
     @cached_property
     def roots(self) -> Array:
         """A square root of each row's covariance, (R, q, q)."""
@@ -182,6 +190,7 @@ class NewUsers:
         """Everything that is known of some of the new users."""
         log_weights = self._by_features(users).T
         means, covariances = (part[:, None] for part in self._candidates.latent)
+        means = means + self._shifted(users)
         if isinstance(self._evidence, Evidence):
             part = Evidence(*(values[self._candidates.draw][:, users] for values in self._evidence))
             log_marginal, means, covariances = _updated(means, covariances, part)
@@ -192,6 +201,11 @@ class NewUsers:
             log_weights = log_weights + log_likelihood
         return Given(_normalised(log_weights), means, covariances)
 
+    def _shifted(self, users: slice) -> Array:
+        """What a link adds to some users' latent vectors in each row, (R, J, q)."""
+        shifts = self._candidates.shifts(None if self._x is None else self._x[users])
+        return shifts if len(shifts) == 1 else shifts[self._candidates.draw]
+
     def _sampled(self, users: slice) -> tuple[Array, Array]:
         """A latent vector of each user drawn in each row, (R, J, q), and ln p(observations | it), (R, J)."""
         assert isinstance(self._evidence, SampledEvidence)
@@ -199,7 +213,8 @@ class NewUsers:
         vectors, log_likelihoods = [], []
         for j in range(*users.indices(self._n)):
             noise = np.random.default_rng([_SEED, j]).standard_normal((*means.shape, 1))
-            vectors.append(means + (roots @ noise)[..., 0])
+            shift = self._shifted(slice(j, j + 1))[:, 0]
+            vectors.append(means + shift + (roots @ noise)[..., 0])
             log_likelihoods.append(self._evidence.log_likelihood(j, self._candidates.draw, vectors[-1]))
         return np.stack(vectors, axis=1), np.stack(log_likelihoods, axis=1)
 
@@ -275,7 +290,8 @@ class NewUsers:
             last = np.append(rows.first[1:], len(mass)) - 1
             chosen = np.clip(chosen, rows.first, last)
             log_density += top + np.log(by_draw / total)
-            means[position], covariances[position] = latent_means[chosen], latent_covariances[chosen]
+            shift = rows.shifts(x)[:, 0]
+            means[position], covariances[position] = latent_means[chosen] + shift, latent_covariances[chosen]
             opened = vacant[chosen]
             weight[chosen] = np.where(opened, 1.0, weight[chosen] + 1.0)
             vacant[chosen] = False

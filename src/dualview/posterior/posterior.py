@@ -27,7 +27,7 @@ from dualview.units import Whitening
 Array = NDArray[np.float64]
 
 _VIEW_DIMS = {"features": "feature", "behavior": "function"}
-_DIMS: dict[str, tuple[str, ...]] = {"z": ("user",), "coefficients": ("coefficient",)}
+_DIMS: dict[str, tuple[str, ...]] = {"z": ("user",), "coefficients": ("coefficient",), "slopes": ("function", "feature")}
 _ANCHORS = 50  # users whose latent coefficients diagnostics() looks at one by one
 _FEW_ANCHORS = 6  # and for the verdict after each fit
 
@@ -307,7 +307,7 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
     if likelihood is not None:
         params = {name.removeprefix("params."): fixed[name] for name in fixed if name.startswith("params.")}
         for name, values in likelihood.reported(params).items():
-            variables[name] = (_DIMS.get(name, ()), values)
+            variables[name] = _squeezed(_DIMS.get(name, ()), values)
         if "latent" in fixed:
             variables["latent"] = _squeezed(("user", "function"), units["behavior"].vectors(fixed["latent"]))
     for view, unit in units.items():

@@ -31,7 +31,7 @@ def scalars(post: "Posterior", pairs: Pairs, n_anchors: int) -> dict[str, Array]
     """By name, each (chain, draw): α, clusters, noise, base parameters, log joint, latent coefficients, pairs together."""
     result: dict[str, Array] = {}
     skipped = {"z", "latent"}
-    logarithms = {"alpha", "noise_precision", "base_dof", "base_precision", "base_covariance"}
+    logarithms = {"alpha", "noise_precision", "slope_precision", "base_dof", "base_precision", "base_covariance"}
     summary = post.summary
     for name in post.names:
         if name in skipped:
@@ -41,6 +41,9 @@ def scalars(post: "Posterior", pairs: Pairs, n_anchors: int) -> dict[str, Array]
             result[f"log {name}"] = np.log(values)
         elif values.ndim == 2:
             result[name] = values
+        elif name == "slopes" and values.ndim == 4:
+            flat = values.reshape(*values.shape[:2], -1)
+            result |= {f"{name}[{i // values.shape[3]}, {i % values.shape[3]}]": flat[..., i] for i in range(flat.shape[2])}
         elif values.ndim == 3:
             result |= {f"{name}[{i}]": values[..., i] for i in range(values.shape[2])}
         else:
