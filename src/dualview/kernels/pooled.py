@@ -83,7 +83,7 @@ def equations_of_gram(first, end, users, begins, z, latent, precision, gram, wei
 
 @compiled
 def add_prior(first, end, means, base_mean, base_precision, linear, precision):
-    """In place: the law of a group's step δ, from pull and grip, by (M2)."""
+    """In place: the law of a group's step δ, (C16): linear term and precision from pull and grip."""
     n_dims = means.shape[1]
     for k in range(first, end):
         column = (k - first) * n_dims
