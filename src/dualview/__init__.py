@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from dualview._version import __version__
 
 if TYPE_CHECKING:
-    from dualview import datasets, errors, plots
+    from dualview import datasets, errors, forum, plots
     from dualview.behaviors import SharedOutcome
+    from dualview.forum.data import read_forum
     from dualview.mixture import DualViewMixture
     from dualview.posterior import Posterior, load
     from dualview.units import GaussianPrior
@@ -19,8 +20,9 @@ _HOMES = {
     "Posterior": "dualview.posterior",
     "SharedOutcome": "dualview.behaviors",
     "load": "dualview.posterior",
+    "read_forum": "dualview.forum.data",
 }
-_MODULES = ("datasets", "errors", "plots")
+_MODULES = ("datasets", "errors", "forum", "plots")
 
 __all__ = [
     "DualViewMixture",
@@ -30,8 +32,10 @@ __all__ = [
     "__version__",
     "datasets",
     "errors",
+    "forum",
     "load",
     "plots",
+    "read_forum",
 ]
 
 

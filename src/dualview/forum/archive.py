@@ -20,7 +20,20 @@ _NOBODY = ("", "[deleted]", "[removed]", "None", "null")
 # Well-known accounts that are programs, and names that end in a word bot.
 _BOTS = r"^(automoderator|discobot|system|notification[ -]bot|welcome[ -]bot|remindmebot)$|[-_ .]bot$"
 _CAPITAL_BOT = r"[a-z0-9]Bot$"
-_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL", "UTINYINT", "USMALLINT", "UINT", "UBIG")
+_NUMBERS = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL",
+    "UTINYINT",
+    "USMALLINT",
+    "UINT",
+    "UBIG",
+)
 _SHOWN = 5
 
 
@@ -103,7 +116,12 @@ class Archive:
         if no_thread:
             self._refuse(source, "thread IS NULL", no_thread, f"no thread (column {' + '.join(self.names.thread)})")
         if n > max(numbers, stamps):
-            self._refuse(source, f"{column} IS NULL", n - max(numbers, stamps), f"no time that can be read{self._examples(source, column)}")
+            self._refuse(
+                source,
+                f"{column} IS NULL",
+                n - max(numbers, stamps),
+                f"no time that can be read{self._examples(source, column)}",
+            )
         unit = self._unit(numbers >= stamps, largest, source)
         self.connection.execute(f"ALTER TABLE raw ADD COLUMN seconds DOUBLE; UPDATE raw SET seconds = {column} * {unit!r}")
         left = self.one("SELECT count(*) FROM raw")[0]
@@ -192,9 +210,7 @@ class Archive:
         if bots:
             shown = ", ".join(name for name, _ in bots[:_SHOWN]) + (", …" if len(bots) > _SHOWN else "")
             self.notes.append(f"{self.facts['bot_posts']} posts of {len(bots)} bots removed ({shown}); --bots keep keeps them")
-        self.facts["nobodys_posts"] = self.one(
-            f'SELECT count(*) FROM raw WHERE "user" IS NULL OR "user" IN ({nobody})'
-        )[0]
+        self.facts["nobodys_posts"] = self.one(f'SELECT count(*) FROM raw WHERE "user" IS NULL OR "user" IN ({nobody})')[0]
         if self.facts["nobodys_posts"]:
             fate = "they count as posts of nobody" if self.options.deleted == "anonymous" else "they are removed"
             self.notes.append(f"{self.facts['nobodys_posts']} posts have no user or a deleted one; {fate}")

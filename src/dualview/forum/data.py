@@ -195,7 +195,11 @@ def _words(scaled: Scaled, threads: ThreadTable, options: ForumOptions) -> list[
     made = ", ".join(f"{name} ({how})" if how != "as it is" else name for name, how in scaled.transforms.items())
     notes.append(f"features, from what happened before the test: {made}")
     n_test = len(threads.ids) - threads.n_training
-    since = "the last in the file" if options.relative_time else f"from {datetime.fromtimestamp(threads.cut, UTC):%Y-%m-%d %H:%M} UTC"
+    since = (
+        "the last in the file"
+        if options.relative_time
+        else f"from {datetime.fromtimestamp(threads.cut, UTC):%Y-%m-%d %H:%M} UTC"
+    )
     notes.append(f"{threads.n_training} threads to learn from, {n_test} later ones for the test ({since})")
     if options.relative_time:
         notes.append("times are relative, so threads are in the order of the file and there is no tenure")

@@ -5,6 +5,7 @@ among the first posts adds to the logarithm of a thread's length.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,9 @@ def example_people(n_users: int = 250, *, seed: int = 0) -> pd.DataFrame:
     # A Pareto law with exponent 1.3: a few members write most of the posts.
     activity = np.array([_ROLES[r].activity for r in role]) * (1.0 + rng.pareto(1.3, n))
     power = np.array([_ROLES[r].power for r in role]) + 0.08 * rng.standard_normal(n)
-    habits = {name: np.array([getattr(_ROLES[r], name) for r in role]) for name in ("starting", "earliness", "log_text", "score")}
+    habits = {
+        name: np.array([getattr(_ROLES[r], name) for r in role]) for name in ("starting", "earliness", "log_text", "score")
+    }
     spread = 0.25 * rng.standard_normal((n, 4))
     return pd.DataFrame(
         {
@@ -84,21 +87,30 @@ def example_posts(n_users: int = 250, n_threads: int = 3000, *, seed: int = 0) -
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
     begins = _BEGIN + 86400 * np.sort(_DAYS * rng.random(n_threads) ** 0.8)  # the forum grows
     sections = rng.choice(len(_SECTIONS), n_threads, p=_SECTION_SHARES)
-    drawn = _Draws(rng, people, n_threads)
-    pieces = [drawn.thread(t, begins[t], int(sections[t])) for t in range(n_threads)]
-    table = pd.concat(pieces, ignore_index=True)
-    table.insert(0, "post", [f"p{i}" for i in range(len(table))])
-    first = table.groupby("thread", sort=False)["post"].transform("first")
-    offset = pd.Series(first.to_numpy()).str.slice(1).astype(int).to_numpy()
-    parent = table.pop("parent_place").to_numpy()
-    table.insert(4, "parent", [None if place < 0 else f"p{begin + place}" for begin, place in zip(offset, parent, strict=True)])
-    return table
+    drawn = _Draws(rng, people)
+    threads = [drawn.thread(begins[t], int(sections[t])) for t in range(n_threads)]
+    lengths = np.array([len(posts["user"]) for posts in threads])
+    columns = {name: np.concatenate([posts[name] for posts in threads]) for name in threads[0]}
+    first = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    width = len(str(n_threads))
+    return pd.DataFrame(
+        {
+            "post": [f"p{i}" for i in range(lengths.sum())],
+            "thread": np.repeat([f"t{t:0{width}d}" for t in range(n_threads)], lengths),
+            "user": columns["user"],
+            "time": pd.to_datetime(columns["seconds"], unit="s", utc=True).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "parent": [None if p < 0 else f"p{f + p}" for f, p in zip(first, columns["parent"], strict=True)],
+            "section": np.repeat([_SECTIONS[s] for s in sections], lengths),
+            "score": columns["score"],
+            "text_length": columns["text_length"],
+        }
+    )
 
 
 class _Draws:
     """Draws threads one after the other."""
 
-    def __init__(self, rng: np.random.Generator, people: pd.DataFrame, n_threads: int) -> None:
+    def __init__(self, rng: np.random.Generator, people: pd.DataFrame) -> None:
         self.rng = rng
         self.names = people["user"].to_numpy()
         self.power, self.log_text, self.score = (people[name].to_numpy() for name in ("power", "log_text", "score"))
@@ -107,9 +119,8 @@ class _Draws:
         self.early = _cumulated(activity * people["earliness"].to_numpy())
         self.later = _cumulated(activity)
         self.leaves = rng.random(len(people)) < 0.02  # accounts that were deleted
-        self.width = len(str(n_threads))
 
-    def thread(self, t: int, begin: float, section: int) -> pd.DataFrame:
+    def thread(self, begin: float, section: int) -> dict[str, NDArray[Any]]:
         """One thread's posts; the early ones decide how long it becomes."""
         rng = self.rng
         early = np.r_[np.searchsorted(self.starting, rng.random(1)), np.searchsorted(self.early, rng.random(EARLY - 1))]
@@ -126,17 +137,13 @@ class _Draws:
             names[1] = "AutoModerator" if rng.random() < 0.8 else "welcome-bot"
         place = np.maximum(np.rint(np.arange(length) - 1 - rng.exponential(1.0, length)), 0).astype(int)
         place[0] = -1
-        return pd.DataFrame(
-            {
-                "thread": f"t{t:0{self.width}d}",
-                "user": names,
-                "time": pd.to_datetime(np.rint(begin + np.cumsum(gaps)), unit="s", utc=True).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "parent_place": place,
-                "section": _SECTIONS[section],
-                "score": rng.poisson(self.score[writers]),
-                "text_length": np.rint(np.exp(self.log_text[writers] + 0.6 * rng.standard_normal(length))).astype(int),
-            }
-        )
+        return {
+            "user": names,
+            "seconds": np.rint(begin + np.cumsum(gaps)),
+            "parent": place,
+            "score": rng.poisson(self.score[writers]),
+            "text_length": np.rint(np.exp(self.log_text[writers] + 0.6 * rng.standard_normal(length))).astype(int),
+        }
 
     def _late(self, early: NDArray[np.int64], n: int) -> NDArray[np.int64]:
         """Half of the later posts are by people who are in the thread already."""

@@ -36,7 +36,9 @@ def require_duckdb() -> Any:
     try:
         import duckdb
     except ImportError as error:
-        raise MissingExtraError("Reading forums needs duckdb, which is not installed: pip install 'dualview[forum]'.") from error
+        raise MissingExtraError(
+            "Reading forums needs duckdb, which is not installed: pip install 'dualview[forum]'."
+        ) from error
     return duckdb
 
 

@@ -97,9 +97,9 @@ def _threads_query(archive: Archive) -> str:
 
 
 def _check_same(archive: Archive) -> None:
-    several = archive.one(
-        "SELECT count(*) FROM (SELECT thread FROM posts GROUP BY thread HAVING count(DISTINCT outcome) > 1)"
-    )[0]
+    several = archive.one("SELECT count(*) FROM (SELECT thread FROM posts GROUP BY thread HAVING count(DISTINCT outcome) > 1)")[
+        0
+    ]
     if several:
         raise InputError(
             f"Column {archive.options.outcome} differs between the posts of a thread in {several} threads, so it is no outcome yet. "
@@ -123,7 +123,9 @@ def _outcome(kept: dict[str, Any], options: ForumOptions) -> Array:
         values = np.asarray(kept["outcome"], dtype=float)
         missing = int((~np.isfinite(values)).sum())
         if missing:
-            raise InputError(f"Column {options.outcome} has no number in {missing} of {len(values)} threads: fill it, or drop them.")
+            raise InputError(
+                f"Column {options.outcome} has no number in {missing} of {len(values)} threads: fill it, or drop them."
+            )
     if options.logarithm and not (values > 0).all():
         raise InputError(
             f"The logarithm of {options.outcome} was asked for, but {int((values <= 0).sum())} threads have 0 or less. Take "
