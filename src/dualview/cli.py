@@ -285,8 +285,8 @@ def forum(
 ) -> None:
     """From a file of posts to roles, their catalytic power and predictions, compared with simpler models on later threads.
 
-    Reads CSV, JSON lines and Parquet, plain or packed (gz, zst, bz2, xz). Columns are guessed from the names that Reddit, Discourse
-    and Zulip exports use. The same command again goes on with a run that was stopped.
+    Reads CSV, JSON lines and Parquet, plain or packed (gz, zst, bz2, xz). Columns are guessed from the names that Reddit,
+    Discourse and Zulip exports use. The same command again goes on with a run that was stopped.
 
     Example: dualview forum --example --out run
 

@@ -12,21 +12,21 @@ from dualview.forum.archive import Archive
 from dualview.forum.graph import closeness, pagerank, reply_graph
 from dualview.forum.threads import ThreadTable
 
-# What each number is, in the words of reports.
+# What each number is, in the words of reports. The order decides which of two columns stays when they tell the same.
 MEANINGS = {
-    "posts": "posts written",
     "threads": "threads taken part in",
     "started": "threads started",
-    "replies_given": "replies to others",
-    "replies_received": "replies by others",
-    "share_early": "share of the posts that were among the first of their thread",
+    "share_early": "share of those threads with a post among the first ones",
     "text_length": "mean length of a post, in characters",
     "score": "mean score of a post",
     "tenure_days": "days from the first to the last post",
-    "out_degree": "users replied to",
-    "in_degree": "users who replied",
-    "pagerank": "PageRank in the graph of replies, 1 on average",
+    "replies_received": "replies by others",
+    "replies_given": "replies to others",
     "closeness": "mean of 1 / distance to others in the graph of replies",
+    "pagerank": "PageRank in the graph of replies, 1 on average",
+    "in_degree": "users who replied",
+    "out_degree": "users replied to",
+    "posts": "posts written",
 }
 WHOLE_NUMBERS = ("posts", "threads", "started", "replies_given", "replies_received", "out_degree", "in_degree")
 
@@ -70,7 +70,8 @@ def _habits_query(archive: Archive) -> str:
         "count(*) AS posts",
         "count(DISTINCT thread) AS threads",
         "count(*) FILTER (WHERE position = 0) AS started",
-        f"avg((position < {archive.options.first})::INTEGER) AS share_early",
+        # By threads, not by posts: long threads would lower a share of posts, and so give their length away.
+        f"count(DISTINCT thread) FILTER (WHERE position < {archive.options.first}) / count(DISTINCT thread) AS share_early",
     ]
     if archive.names.length is not None or archive.names.text is not None:
         parts.append("avg(coalesce(length, 0)) AS text_length")

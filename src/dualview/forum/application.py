@@ -3,22 +3,25 @@
 The folder is one of ``dualview fit`` (request.json, the chains, posterior.nc, users.csv), so that summary, plot, predict and
 resume take it. Beside them it has
 
-- ``tables/``: what was fitted. users.parquet (user, features), threads.mtx (training threads by users), outcomes.parquet (thread,
-  outcome, covariates); the same of the test threads as test_threads.mtx and test_outcomes.parquet.
-- ``forum.json``: settings and facts. version; command; source; options (as asked); columns (of the file, by part); facts (counts of
-  posts, threads and users on the way); notes (what was done, a sentence each); first_posts; outcome (in words); logarithm
-  (whether it is one); features (name to transformation); left_out (name to reason); meanings (name to words); covariates
-  (names); training_threads; test_threads; cut (when the test begins, ISO 8601 or null); data (digests of what was fitted).
-- ``roles.json``: {"roles": [...]}, a dictionary per cluster, numbered as in users.csv. role; label; size; share; typical_users;
-  membership (mean probability); power, power_beside_the_average, factor ({"mean", "low", "high"}: posterior mean and 95 % interval of
-  the members' mean coefficient; factor is its exponential, null unless the outcome is a logarithm); probability_above_average;
-  profile: by name of activity, {"meaning", "median", "quartiles", "mean", "rank"} in plain units, rank among all users (0 to 1).
+- ``tables/``: what was fitted. users.parquet (user, features), threads.mtx (training threads by users), outcomes.parquet
+  (thread, outcome, covariates); the same of the test threads as test_threads.mtx and test_outcomes.parquet.
+- ``forum.json``: settings and facts. version; command; source; options (as asked); columns (of the file, by part); facts
+  (counts of posts, threads and users on the way); notes (what was done, a sentence each); first_posts; outcome (in words);
+  logarithm (whether it is one); features (name to transformation); left_out (name to reason); meanings (name to words);
+  covariates (names); training_threads; test_threads; cut (when the test begins, ISO 8601 or null); data (digests of what was
+  fitted).
+- ``roles.json``: {"roles": [...]}, a dictionary per cluster, numbered as in users.csv. role; label; size; share;
+  typical_users; membership (mean probability); power, power_beside_the_average, factor ({"mean", "low", "high"}: posterior
+  mean and 95 % interval of the members' mean coefficient; factor is its exponential, null unless the outcome is a
+  logarithm); probability_above_average; profile: by name of activity, {"meaning", "median", "quartiles", "mean", "rank"} in
+  plain units, rank among all users (0 to 1).
 - ``profiles.csv``: user, cluster, then activity in plain units, a row per user.
-- ``evaluation.json``: n_training, n_test; scores: a list of {"name", "words", "nll", "nll_error", "rmse", "r2", "coverage": {"0.5", "0.8",
-  "0.95"}}; differences: of the dual model from each other, {"than", "gain", "error"} in nats a thread; verdict (words); converged, of
-  both models; seconds (by step).
-- ``predictions.csv``: a row per test thread: thread, start, length, outcome, mean, sd, low, high (95 %), log_density, level (the
-  predictive distribution function at the outcome: uniform where calibrated), and for each competitor name_mean and name_log_density.
+- ``evaluation.json``: n_training, n_test; scores: a list of {"name", "words", "nll", "nll_error", "rmse", "r2", "coverage":
+  {"0.5", "0.8", "0.95"}}; differences: of the dual model from each other, {"than", "gain", "error"} in nats a thread;
+  verdict (words); converged, of both models; seconds (by step).
+- ``predictions.csv``: a row per test thread: thread, start, length, outcome, mean, sd, low, high (95 %), log_density, level
+  (the predictive distribution function at the outcome: uniform where calibrated), and for each competitor name_mean and
+  name_log_density.
 
 User names in CSV files stand as they are in the forum; read them as text (a member can be called NA).
 """
@@ -87,20 +90,19 @@ def run_forum(
     _require_pyarrow()
     if example == (posts is not None):
         raise InputError("Give a file of posts, or --example for a made-up forum; not both, and not neither.")
-    if example:
-        posts = _write_example(out, sampler.seed)
-    assert posts is not None
-    say(f"Reading {posts}.")
-    data = read_forum(posts, **options)
+    say("Making a forum." if posts is None else f"Reading {posts}.")
+    made = example_posts(seed=sampler.seed) if posts is None else None
+    data = read_forum(posts if made is None else made, **options)
     clock.mark("read")
     for note in data.notes:
         say(note[0].upper() + note[1:] + ".")
-    settings = _settings(data, posts, command_line(None if example else posts, out, data.options, sampler))
+    settings = _settings(data, posts or out / "posts.csv", command_line(posts, out, data.options, sampler))
     _check_folder(out, settings)
     request = _write_inputs(data, out, settings, sampler)
-    say(
-        f"Fitting the dual model: {len(data.features)} users, {len(data.training.ids)} threads. The first fit compiles for a minute."
-    )
+    if made is not None:
+        write_whole(out / "posts.csv", made.to_csv(index=False).encode())
+    sizes = f"{len(data.features)} users, {len(data.training.ids)} threads"
+    say(f"Fitting the dual model: {sizes}. The first fit compiles for a minute.")
     summary = fit_run(request, out, n_jobs=n_jobs, quiet=quiet)
     model = opened(out)
     clock.mark("dual")
@@ -146,14 +148,6 @@ def _require_pyarrow() -> None:
         raise MissingExtraError(
             "A forum's run needs pyarrow, which is not installed: pip install 'dualview[forum]'."
         ) from error
-
-
-def _write_example(out: Path, seed: int) -> Path:
-    if (out / "request.json").exists() and not (out / "forum.json").exists():
-        raise InputError(f"{out} has a run that 'dualview fit' started. Give another folder with --out.")
-    make_folder(out)
-    write_whole(out / "posts.csv", example_posts(seed=seed).to_csv(index=False).encode())
-    return out / "posts.csv"
 
 
 def command_line(posts: Path | None, out: Path, options: ForumOptions, sampler: Sampler) -> str:
@@ -221,7 +215,8 @@ def _check_folder(out: Path, settings: dict[str, Any]) -> None:
     changed = [name for name, value in settings["data"].items() if before.get(name) != value]
     if changed:
         raise InputError(
-            f"{out} has a run of other posts or options (the {' and the '.join(changed)} differ). Give another folder with --out."
+            f"{out} has a run of other posts or options (the {' and the '.join(changed)} differ). Give another folder with "
+            "--out."
         )
 
 

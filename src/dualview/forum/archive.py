@@ -1,7 +1,7 @@
 """Posts in an embedded database: read once, cleaned by stated rules, put in order inside their threads.
 
-The database is a file in a temporary folder, so that an archive larger than memory can be grouped. Its table ``posts`` has a row
-per post: thread and user as codes from 0 (user is null for nobody), seconds, position in the thread from 0, previous and
+The database is a file in a temporary folder, so that an archive larger than memory can be grouped. Its table ``posts`` has a
+row per post: thread and user as codes from 0 (user is null for nobody), seconds, position in the thread from 0, previous and
 starter (users), and number, post, parent, section, score, length and outcome where the file has them.
 """
 
@@ -162,8 +162,8 @@ class Archive:
                     self.notes.append(f"times are up to {largest:.3g}: taken for {unit} since 1970")
                 return UNITS[unit]
         raise InputError(
-            f"{source.name}: times in column {self.names.time} are numbers up to {largest:g}, too small for seconds since 1970. Give "
-            "--time-unit, and --relative-time if they count from the beginning of each thread."
+            f"{source.name}: times in column {self.names.time} are numbers up to {largest:g}, too small for seconds since "
+            "1970. Give --time-unit, and --relative-time if they count from the beginning of each thread."
         )
 
     def _drop_duplicates(self) -> None:
@@ -237,7 +237,8 @@ class Archive:
             """
         )
         self.facts["posts"], self.facts["threads"], self.facts["users"], moved = self.one(
-            'SELECT count(*), count(DISTINCT thread), count(DISTINCT "user"), count(DISTINCT thread) FILTER (WHERE moved) FROM posts'
+            'SELECT count(*), count(DISTINCT thread), count(DISTINCT "user"), count(DISTINCT thread) FILTER (WHERE moved) '
+            "FROM posts"
         )
         if self.facts["posts"] == 0:
             raise InputError("No posts are left after bots and deleted accounts were removed: keep them (--bots keep).")
@@ -276,8 +277,8 @@ def _selection(names: Names, source: Source, outcome: str | None) -> dict[str, s
     if outcome is not None:
         if outcome not in source.types:
             raise InputError(
-                f"{source.name} has no column {outcome!r}, which was named as the outcome; it has {', '.join(source.types)}. Or ask "
-                "for 'length' or 'remaining'."
+                f"{source.name} has no column {outcome!r}, which was named as the outcome; it has {', '.join(source.types)}. "
+                "Or ask for 'length' or 'remaining'."
             )
         parts["outcome"] = f"try_cast({identifier(outcome)} AS DOUBLE)"
     return parts

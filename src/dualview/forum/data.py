@@ -99,9 +99,9 @@ def read_forum(posts: Any, **options: Any) -> ForumData:
     Parameters
     ----------
     posts : path or DataFrame
-        CSV, JSON lines or Parquet, plain or packed with gz, zst, bz2 or xz; a row per post with thread, user and time, and where
-        there, parent, section, score and text or its length. Columns are guessed from the names that Reddit, Discourse and
-        Zulip use.
+        CSV, JSON lines or Parquet, plain or packed with gz, zst, bz2 or xz; a row per post with thread, user and time, and
+        where there, parent, section, score and text or its length. Columns are guessed from the names that Reddit, Discourse
+        and Zulip use.
     **options
         The parameters of :class:`~dualview.forum.ForumOptions`: columns, first, outcome, covariates, min_threads and more.
 
@@ -146,20 +146,20 @@ def read_forum(posts: Any, **options: Any) -> ForumData:
 
 def _regulars(archive: Archive, threads: ThreadTable) -> NDArray[np.int64]:
     """Codes of the users who were early in enough training threads."""
-    least = archive.options.min_threads
+    least, m = archive.options.min_threads, archive.options.first
     training = threads.participation[: threads.n_training]
     n_threads = np.bincount(training.indices, minlength=training.shape[1])
     codes = np.flatnonzero(n_threads >= least)
     n_early = int((n_threads > 0).sum())
     fate = "a common coefficient, by their number" if archive.options.rare == "pool" else "no coefficient"
     archive.notes.append(
-        f"{len(codes)} of {n_early} users were among the first {archive.options.first} posts of {least} training threads or more and have a "
+        f"{len(codes)} of {n_early} users were among the first {m} posts of {least} training threads or more and have a "
         f"coefficient each; the others have {fate}"
     )
     if len(codes) < 2:
         raise InputError(
-            f"Only {len(codes)} user(s) were among the first {archive.options.first} posts of at least {least} training threads; a mixture "
-            "needs two. Ask for fewer with --min-threads, or give more posts."
+            f"Only {len(codes)} user(s) were among the first {m} posts of at least {least} training threads; a mixture needs "
+            "two. Ask for fewer with --min-threads, or give more posts."
         )
     return codes
 

@@ -1,7 +1,7 @@
 """A made-up forum with heavy tails, sections, bots and deleted accounts, small enough to make whenever it is wanted.
 
-Members have roles; a role has habits (how active, how early, how long the posts) and a catalytic power: what a member's presence
-among the first posts adds to the logarithm of a thread's length.
+Members have roles; a role has habits (how active, how early, how long the posts) and a catalytic power: what a member's
+presence among the first posts adds to the logarithm of a thread's length.
 """
 
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ from dualview.forum.activity import WHOLE_NUMBERS
 Array = NDArray[np.float64]
 
 _SKEWED = 1.0
-_REDUNDANT = 0.95
+_REDUNDANT = 0.8  # share of a column's variance that the columns before it explain
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,19 @@ def _transformed(raw: Array) -> tuple[Array, str]:
 
 
 def _without_redundant(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Of columns that say the same, the first stays."""
+    """Without columns that the ones before them tell already: they add dimensions, not knowledge, and clusters fray in them."""
     kept: list[str] = []
     left_out: dict[str, str] = {}
-    correlation = table.corr().abs()
-    for name in table:
-        twin = next((other for other in kept if correlation.loc[name, other] > _REDUNDANT), None)
-        if twin is None:
-            kept.append(str(name))
+    standard = (table - table.mean()) / table.std()
+    for name in map(str, table):
+        explained = 0.0
+        if kept:
+            residual = np.linalg.lstsq(standard[kept], standard[name], rcond=None)[1]
+            explained = 1.0 - float(residual[0]) / (len(table) - 1) if len(residual) else 1.0
+        if explained > _REDUNDANT:
+            left_out[name] = f"{explained:.0%} of it is told by {', '.join(kept)}"
         else:
-            left_out[str(name)] = f"says the same as {twin} (correlation {correlation.loc[name, twin]:.2f})"
+            kept.append(name)
     return table[kept], left_out
 
 
@@ -95,7 +98,8 @@ def _without_ties(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
         name = str(table.columns[int(np.argmax(tied))])
         counts = table[name].value_counts()
         left_out[name] = (
-            f"{counts.iloc[0] / len(table):.0%} of the users share a value, {len(counts)} values in all: clusters would collapse on it"
+            f"{counts.iloc[0] / len(table):.0%} of the users share a value, {len(counts)} values in all: clusters would "
+            "collapse on it"
         )
         table = table.drop(columns=name)
     return table, left_out

@@ -111,10 +111,9 @@ def _zstandard(path: Path) -> IO[bytes]:
         raise MissingExtraError(
             f"{path}: reading it needs zstandard, which is not installed: pip install 'dualview[forum]'."
         ) from error
-    reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(
-        open(path, "rb"), read_across_frames=True, closefd=True
-    )
-    return io.BufferedReader(reader, 1 << 20)  # type: ignore[type-var,return-value]
+    packed = open(path, "rb")  # noqa: SIM115 (the reader closes it)
+    unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
+    return io.BufferedReader(unpacker.stream_reader(packed, read_across_frames=True, closefd=True), 1 << 20)
 
 
 def _unpacked(path: Path, encoding: str, folder: Path) -> Path:

@@ -50,13 +50,13 @@ def build_threads(archive: Archive) -> ThreadTable:
     n_long, n_all = int(long_enough.sum()), len(long_enough)
     archive.facts["threads_used"] = n_long
     archive.notes.append(
-        f"{n_long} of {n_all} threads have more than {options.first} posts and are used. The others are not: with them the number of "
-        "early posts would give the length away"
+        f"{n_long} of {n_all} threads have more than {options.first} posts and are used. The others are not: with them the "
+        "number of early posts would give the length away"
     )
     if n_long < 10:
         raise InputError(
-            f"Only {n_long} of {n_all} threads have more than {options.first} posts: too few to learn from. Look at fewer early posts "
-            "with --first, or give more posts."
+            f"Only {n_long} of {n_all} threads have more than {options.first} posts: too few to learn from. Look at fewer "
+            "early posts with --first, or give more posts."
         )
     kept = {name: np.ma.filled(column, np.nan) if name == "outcome" else column for name, column in table.items()}
     kept = {name: column[long_enough] for name, column in kept.items()}
@@ -102,8 +102,8 @@ def _check_same(archive: Archive) -> None:
     ]
     if several:
         raise InputError(
-            f"Column {archive.options.outcome} differs between the posts of a thread in {several} threads, so it is no outcome yet. "
-            "Say how it becomes one with --outcome-from: first, last, sum, mean or max."
+            f"Column {archive.options.outcome} differs between the posts of a thread in {several} threads, so it is no outcome "
+            "yet. Say how it becomes one with --outcome-from: first, last, sum, mean or max."
         )
 
 
@@ -131,13 +131,16 @@ def _outcome(kept: dict[str, Any], options: ForumOptions) -> Array:
             f"The logarithm of {options.outcome} was asked for, but {int((values <= 0).sum())} threads have 0 or less. Take "
             "--scale raw."
         )
-    return np.log(values) if options.logarithm else values
+    return np.asarray(np.log(values) if options.logarithm else values)
 
 
 def _participation(archive: Archive, codes: NDArray[np.int64]) -> sparse.csr_array:
     """How many of each thread's first m posts are by whom, (T, all users)."""
     early = archive.arrays(
-        f'SELECT thread, "user", count(*) AS n FROM posts WHERE position < {archive.options.first} AND "user" IS NOT NULL GROUP BY ALL'
+        f"""
+        SELECT thread, "user", count(*) AS n FROM posts
+        WHERE position < {archive.options.first} AND "user" IS NOT NULL GROUP BY ALL
+        """
     )
     n_people = archive.one("SELECT count(*) FROM people")[0]
     row_of = np.full(archive.one("SELECT count(*) FROM thread_names")[0], -1)
