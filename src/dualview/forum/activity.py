@@ -1,6 +1,7 @@
 """What users did before the test began: counts, habits and their place in the graph of replies, in plain units.
 
 Only threads that began before the first test thread count, and of these only posts made before it. Threads of any length count.
+Earliness is a share of threads, not of posts: long threads would lower a share of posts, and so give their length away.
 """
 
 from typing import Any
@@ -12,23 +13,37 @@ from dualview.forum.archive import Archive
 from dualview.forum.graph import closeness, pagerank, reply_graph
 from dualview.forum.threads import ThreadTable
 
-# What each number is, in the words of reports. The order decides which of two columns stays when they tell the same.
+# What each number is, in the words of reports. The order decides which of two columns stays when they tell the same: rates and
+# means first, which have few ties and do not grow with the length of threads, counts last.
 MEANINGS = {
-    "threads": "threads taken part in",
-    "started": "threads started",
-    "share_early": "share of those threads with a post among the first ones",
+    "started_share": "share of the threads taken part in that the user started",
+    "early_share": "share of those threads with a post among the first ones",
     "text_length": "mean length of a post, in characters",
     "score": "mean score of a post",
+    "replies_per_post": "replies by others for each post",
+    "replying_share": "share of the posts that are replies to others",
     "tenure_days": "days from the first to the last post",
+    "pagerank": "PageRank in the graph of replies, 1 on average",
+    "closeness": "mean of 1 / distance to others in the graph of replies",
+    "threads": "threads taken part in",
+    "posts": "posts written",
+    "started": "threads started",
     "replies_received": "replies by others",
     "replies_given": "replies to others",
-    "closeness": "mean of 1 / distance to others in the graph of replies",
-    "pagerank": "PageRank in the graph of replies, 1 on average",
     "in_degree": "users who replied",
     "out_degree": "users replied to",
-    "posts": "posts written",
 }
 WHOLE_NUMBERS = ("posts", "threads", "started", "replies_given", "replies_received", "out_degree", "in_degree")
+# Rates: what is counted, for each of what, as if there were one more that is like the forum's average. It takes the edge off
+# rates of users with little to go by, and users with the same zero differ by how much it means.
+_RATES = {
+    "started_share": ("started", "threads"),
+    "early_share": ("early", "threads"),
+    "text_length": ("characters", "posts"),
+    "score": ("points", "posts"),
+    "replies_per_post": ("replies_received", "posts"),
+    "replying_share": ("replies_given", "posts"),
+}
 
 
 def user_activity(archive: Archive, threads: ThreadTable) -> pd.DataFrame:
@@ -51,6 +66,10 @@ def user_activity(archive: Archive, threads: ThreadTable) -> pd.DataFrame:
     inner = graph[present][:, present]
     table["pagerank"] = _spread(pagerank(inner), present, n_people)
     table["closeness"] = _spread(closeness(np.random.default_rng(archive.options.seed), inner), present, n_people)
+    for name, (counted_of, each) in _RATES.items():
+        if counted_of in table:
+            average = table[counted_of].sum() / table[each].sum()
+            table[name] = (table[counted_of] + average) / (table[each] + 1.0)
     return table[[name for name in MEANINGS if name in table]]
 
 
@@ -70,13 +89,12 @@ def _habits_query(archive: Archive) -> str:
         "count(*) AS posts",
         "count(DISTINCT thread) AS threads",
         "count(*) FILTER (WHERE position = 0) AS started",
-        # By threads, not by posts: long threads would lower a share of posts, and so give their length away.
-        f"count(DISTINCT thread) FILTER (WHERE position < {archive.options.first}) / count(DISTINCT thread) AS share_early",
+        f"count(DISTINCT thread) FILTER (WHERE position < {archive.options.first}) AS early",
     ]
     if archive.names.length is not None or archive.names.text is not None:
-        parts.append("avg(coalesce(length, 0)) AS text_length")
+        parts.append("sum(coalesce(length, 0)) AS characters")
     if archive.names.score is not None:
-        parts.append("avg(coalesce(score, 0)) AS score")
+        parts.append("sum(coalesce(score, 0)) AS points")
     if not archive.options.relative_time:
         parts.append("(max(seconds) - min(seconds)) / 86400 AS tenure_days")
     return f'SELECT {", ".join(parts)} FROM training WHERE "user" IS NOT NULL GROUP BY "user"'

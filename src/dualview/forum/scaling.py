@@ -45,9 +45,9 @@ def scale(rng: np.random.Generator, activity: pd.DataFrame, jitter: bool) -> Sca
             raw = raw + rng.random(len(raw))
         columns[str(name)], transforms[str(name)] = _transformed(raw)
     table = pd.DataFrame(columns, index=activity.index)
-    table, redundant = _without_redundant(table)
     table, tied = _without_ties(table)
-    left_out |= redundant | tied
+    table, redundant = _without_redundant(table)
+    left_out |= tied | redundant
     if table.shape[1] == 0:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise InputError(
@@ -89,17 +89,22 @@ def _without_redundant(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str
 
 
 def _without_ties(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Without columns in which many users share a value. One at a time, because fewer columns make the rule stricter."""
+    """Without columns in which users share values: fewer values than half the users, or what the model itself warns of.
+
+    One at a time, because fewer columns make the model's rule stricter.
+    """
     left_out: dict[str, str] = {}
+    for name in map(str, table):
+        n_values = table[name].nunique()
+        if n_values < len(table) / 2:
+            left_out[name] = f"{n_values} values for {len(table)} users: clusters would collapse on those that many share"
+    table = table.drop(columns=list(left_out))
     while table.shape[1]:
         tied = tied_columns(table.to_numpy(dtype=float))
         if not tied.any():
             break
         name = str(table.columns[int(np.argmax(tied))])
-        counts = table[name].value_counts()
-        left_out[name] = (
-            f"{counts.iloc[0] / len(table):.0%} of the users share a value, {len(counts)} values in all: clusters would "
-            "collapse on it"
-        )
+        share = table[name].value_counts().iloc[0] / len(table)
+        left_out[name] = f"{share:.0%} of the users share a value: clusters would collapse on it"
         table = table.drop(columns=name)
     return table, left_out
