@@ -425,7 +425,9 @@ class TestTies:
         np.testing.assert_array_equal(tied_columns(features), [False, False, True])
         table = pd.DataFrame(features, columns=["age", "height", "likes"])
         for options in ({}, {"n_clusters": 3}, {"feature_prior": dv.GaussianPrior(np.zeros(3), np.eye(3))}):
-            named = pytest.warns(DataWarning, match=r"Many users share a value in column\(s\) likes, .* Leave these columns out")
+            named = pytest.warns(
+                DataWarning, match=r"Many users share a value in column\(s\) likes, .* Leave these columns out"
+            )
             with named, contextlib.suppress(DegenerateError):  # a cluster may shrink onto the value at once
                 fit(table, **options)
 

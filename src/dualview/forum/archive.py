@@ -95,7 +95,7 @@ class Archive:
         try:
             self.connection.execute(f"CREATE TABLE raw AS SELECT {selection} FROM {source.relation}")
         except duckdb.Error as error:
-            wrong = first_wrong_byte(Path(source.name)) if "nicode" in str(error) or "utf" in str(error).lower() else None
+            wrong = None if source.plain is None else first_wrong_byte(source.plain)
             if wrong is not None:
                 raise InputError(
                     f"{source.name} is not UTF-8: {wrong}. Name its encoding with --encoding, such as latin-1; 'mixed' takes "

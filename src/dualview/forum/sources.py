@@ -7,9 +7,7 @@ import bz2
 import codecs
 import csv
 import gzip
-import io
 import lzma
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +22,12 @@ _DELIMITERS = ",\t;|"
 
 @dataclass(frozen=True)
 class Source:
-    """A relation for SQL with the names and types of its columns; ``name`` is for messages."""
+    """A relation for SQL with the names and types of its columns. ``name`` is for messages, ``plain`` the text behind it."""
 
     relation: str
     types: dict[str, str]
     name: str
+    plain: Path | None = None
 
 
 def require_duckdb() -> Any:
@@ -51,7 +50,7 @@ def open_source(connection: Any, posts: Any, encoding: str, folder: Path) -> Sou
         raise FileError(f"{path}: there is no such file." if not path.exists() else f"{path} is a folder, not a file of posts.")
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty: it must have a row per post.")
-    plain = _unpacked(path, encoding, folder)
+    plain = _plain(path, encoding, folder)
     begin = _opening(plain)
     if not begin.strip():
         raise InputError(f"{path} is empty: it must have a row per post.")
@@ -90,61 +89,75 @@ def first_wrong_byte(path: Path) -> str | None:
 
 
 def opened(path: Path) -> IO[bytes]:
-    """The content of a file, whatever it is packed with."""
+    """The content of a file, plain or packed with gzip, as the engine reads it."""
+    with open(path, "rb") as file:
+        magic = file.read(2)
+    return gzip.open(path, "rb") if magic == _GZIP else open(path, "rb")  # type: ignore[return-value]
+
+
+def _plain(path: Path, encoding: str, folder: Path) -> Path:
+    """The file itself where the engine can read it, or a copy that it can."""
     with open(path, "rb") as file:
         magic = file.read(6)
-    if magic.startswith(b"\x1f\x8b"):
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    if magic.startswith(b"BZh"):
-        return bz2.open(path, "rb")
-    if magic.startswith(b"\xfd7zXZ\x00"):
-        return lzma.open(path, "rb")
-    if magic.startswith(b"\x28\xb5\x2f\xfd"):
-        return _zstandard(path)
-    return open(path, "rb")
+    unpack = next((how for start, how in _PACKED.items() if magic.startswith(start)), None)
+    try:
+        if unpack is not None:
+            path = _copied(unpack(path), folder / "unpacked")
+        if encoding == "mixed" or codecs.lookup(encoding).name != "utf-8":
+            with opened(path) as file:
+                if not file.peek(4).startswith(b"PAR1"):  # type: ignore[attr-defined]
+                    path = _copied(_recoded(file, encoding), folder / "recoded")
+    except UnicodeError as error:
+        raise InputError(f"{path} is not in {encoding}: {error}. Give another --encoding, or 'mixed'.") from error
+    except (EOFError, OSError, lzma.LZMAError) as error:
+        raise FileError(f"{path} cannot be unpacked: {error}.") from error
+    return path
 
 
-def _zstandard(path: Path) -> IO[bytes]:
+def _copied(pieces: Iterator[bytes], copy: Path) -> Path:
+    with open(copy, "wb") as out:
+        for piece in pieces:
+            out.write(piece)
+    return copy
+
+
+def _bzip2(path: Path) -> Iterator[bytes]:
+    with bz2.open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            yield block
+
+
+def _xz(path: Path) -> Iterator[bytes]:
+    with lzma.open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            yield block
+
+
+def _zstandard(path: Path) -> Iterator[bytes]:
+    """Frame by frame, because the library's own streams pass over an end that is missing."""
     try:
         import zstandard
     except ImportError as error:
         raise MissingExtraError(
             f"{path}: reading it needs zstandard, which is not installed: pip install 'dualview[forum]'."
         ) from error
-    packed = open(path, "rb")  # noqa: SIM115 (the reader closes it)
-    unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
-    return io.BufferedReader(unpacker.stream_reader(packed, read_across_frames=True, closefd=True), 1 << 20)
-
-
-def _unpacked(path: Path, encoding: str, folder: Path) -> Path:
-    """The file itself where the engine can read it, or a copy that it can."""
+    frames = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
     with open(path, "rb") as file:
-        magic = file.read(4)
-    recode = codecs.lookup("utf-8" if encoding == "mixed" else encoding).name != "utf-8" or encoding == "mixed"
-    packed = magic.startswith((b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd"))
-    if not (packed or recode):
-        return path
-    copy = folder / "posts"
-    try:
-        with opened(path) as file, open(copy, "wb") as out:
-            if recode and not magic.startswith(b"PAR1"):
-                for piece in _recoded(file, encoding):
-                    out.write(piece)
-            else:
-                shutil.copyfileobj(file, out, _BLOCK)
-    except UnicodeError as error:
-        raise InputError(f"{path} is not in {encoding}: {error}. Give another --encoding, or 'mixed'.") from error
-    except (EOFError, OSError, lzma.LZMAError, _zstandard_error()) as error:
-        raise FileError(f"{path} cannot be unpacked: {error}.") from error
-    return copy
+        frame, rest = frames.decompressobj(), b""
+        while block := rest or file.read(_BLOCK):
+            if frame.eof:
+                frame = frames.decompressobj()
+            try:
+                yield frame.decompress(block)
+            except zstandard.ZstdError as error:
+                raise EOFError(str(error)) from error
+            rest = frame.unused_data if frame.eof else b""
+        if not frame.eof:
+            raise EOFError("it ends before its content does")
 
 
-def _zstandard_error() -> type[Exception]:
-    try:
-        import zstandard
-    except ImportError:
-        return EOFError
-    return zstandard.ZstdError
+_GZIP = b"\x1f\x8b"
+_PACKED = {b"BZh": _bzip2, b"\xfd7zXZ\x00": _xz, b"\x28\xb5\x2f\xfd": _zstandard}
 
 
 def _recoded(file: IO[bytes], encoding: str) -> Iterator[bytes]:
@@ -197,12 +210,12 @@ def _json(connection: Any, plain: Path, path: Path) -> Source:
     names = list(_described(connection, f"read_json({literal(str(plain))}{packed}, sample_size=20000)", str(path)).types)
     entries = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     relation = f"read_json({literal(str(plain))}{packed}, columns={{{entries}}})"
-    return Source(relation, dict.fromkeys(names, "VARCHAR"), str(path))
+    return Source(relation, dict.fromkeys(names, "VARCHAR"), str(path), plain)
 
 
 def _compression(plain: Path) -> str:
     with open(plain, "rb") as file:
-        return ", compression='gzip'" if file.read(2) == b"\x1f\x8b" else ", compression='none'"
+        return ", compression='gzip'" if file.read(2) == _GZIP else ", compression='none'"
 
 
 def _text_table(plain: Path, path: Path) -> Source:
@@ -218,4 +231,4 @@ def _text_table(plain: Path, path: Path) -> Source:
         f"read_csv({literal(str(plain))}{_compression(plain)}, auto_detect=false, header=true, delim={literal(delimiter)}, "
         f"quote='\"', escape='\"', nullstr='', columns={{{entries}}}, max_line_size=20000000)"
     )
-    return Source(relation, dict.fromkeys(names, "VARCHAR"), str(path))
+    return Source(relation, dict.fromkeys(names, "VARCHAR"), str(path), plain)
