@@ -113,7 +113,7 @@ def read_forum(posts: Any, **options: Any) -> ForumData:
     >>> forum.training.participation.shape[1] == len(forum.features)
     True
     >>> print(forum.notes[0])
-    40 posts of 2 bots removed (AutoModerator, welcome-bot); --bots keep keeps them
+    41 posts of 2 bots removed (AutoModerator, welcome-bot); --bots keep keeps them
     """
     chosen = ForumOptions.of(options)
     with Archive(posts, chosen) as archive:

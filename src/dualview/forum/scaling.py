@@ -64,8 +64,8 @@ def _transformed(raw: Array) -> tuple[Array, str]:
     if raw.min() > 0:
         return np.log(raw), "log"
     if raw.min() == 0:
-        smallest = float(raw[raw > 0].min())
-        offset = 1.0 if smallest >= 1.0 else smallest
+        # Zeros must land near the small values, not far below them.
+        offset = float(min(1.0, np.quantile(raw[raw > 0], 0.1)))
         return np.log(raw + offset), f"log(x + {offset:.4g})"
     unit = float(np.median(np.abs(raw[raw != 0])))
     return np.arcsinh(raw / unit), f"asinh(x / {unit:.4g})"
@@ -82,7 +82,7 @@ def _without_redundant(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str
             residual = np.linalg.lstsq(standard[kept], standard[name], rcond=None)[1]
             explained = 1.0 - float(residual[0]) / (len(table) - 1) if len(residual) else 1.0
         if explained > _REDUNDANT:
-            left_out[name] = f"{explained:.0%} of it is told by {', '.join(kept)}"
+            left_out[name] = f"{explained:.0%} of it is told by the features before it"
         else:
             kept.append(name)
     return table[kept], left_out
