@@ -258,6 +258,7 @@ def forum(
     deleted: Literal["anonymous", "remove"] = "anonymous",
     deleted_names: tuple[str, ...] = (),
     test_share: float = 0.2,
+    split: Literal["time", "random"] = "time",
     thread_column: tuple[str, ...] = (),
     user_column: str | None = None,
     time_column: str | None = None,
@@ -327,7 +328,9 @@ def forum(
     deleted_names
         More names that stand for nobody, each after an option of its own; write --deleted-names=-1 for a name with a dash.
     test_share
-        The last share of the threads, by when they began, is for the test.
+        Share of the threads for the test.
+    split
+        The last threads to begin are for the test; or it is drawn at random, where their order is not known.
     thread_column
         What the column of threads is called; several together, each after an option of its own.
     user_column
@@ -408,6 +411,7 @@ def forum(
         "deleted": deleted,
         "deleted_names": deleted_names,
         "test_share": test_share,
+        "split": split,
         "time_unit": time_unit,
         "relative_time": relative_time,
         "encoding": encoding,

@@ -108,6 +108,20 @@ def test_the_test_threads_are_the_last_to_begin() -> None:
     assert pd.Timestamp(data.cut).timestamp() == data.test.start.min()
 
 
+def test_a_random_split_keeps_test_threads_out_of_the_features() -> None:
+    data = read(split="random")
+    other = read(split="random", seed=1)
+    assert set(data.test.ids) != set(other.test.ids)
+    assert not set(data.test.ids) & set(data.training.ids)
+    assert len(data.test.ids) == len(read().test.ids)
+    assert data.cut is None
+    test = POSTS["thread"].isin(data.test.ids)
+    changed = POSTS.assign(score=np.where(test, 99, POSTS["score"]))
+    pd.testing.assert_frame_equal(read(changed, split="random").activity, data.activity)
+    posts = POSTS[~test].groupby("user").size()
+    np.testing.assert_array_equal(data.activity["posts"], posts[data.activity.index])
+
+
 def test_what_happens_after_the_cut_does_not_reach_the_features() -> None:
     data = read()
     later = POSTS["time"] >= data.test.start.min()

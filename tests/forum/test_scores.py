@@ -79,3 +79,8 @@ def test_the_verdict_is_honest(r2: float, gain: float, error: float, words: list
     said: Any = verdict([score("dual", r2), score("covariates", 0.08)], [Difference("single", gain, error)])
     assert all(word in said for word in words)
     assert "very little" in verdict([score("dual", 0.01)], [])
+
+
+def test_the_verdict_tells_of_test_threads_that_are_unlike_the_others() -> None:
+    assert "differ from the training threads" in verdict([score("dual", -0.4), score("mean", -1.9)], [])
+    assert "differ from the training threads" not in verdict([score("dual", 0.1), score("mean", -0.004)], [])

@@ -1,6 +1,7 @@
 """What users did before the test began: counts, habits and their place in the graph of replies, in plain units.
 
-Only threads that began before the first test thread count, and of these only posts made before it. Threads of any length count.
+Only threads that began before the first test thread count, and of these only posts made before it; with a random split, all
+threads but those of the test. Threads of any length count.
 Earliness is a share of threads, not of posts: long threads would lower a share of posts, and so give their length away.
 """
 
@@ -74,9 +75,13 @@ def user_activity(archive: Archive, threads: ThreadTable) -> pd.DataFrame:
 
 
 def _mark_training(archive: Archive, threads: ThreadTable) -> None:
-    first_test = int(threads.codes[threads.n_training])
-    if archive.options.relative_time:
-        query = f"SELECT * FROM posts WHERE thread < {first_test}"
+    test = threads.codes[threads.n_training :]
+    if archive.options.split == "random":
+        given = pd.DataFrame({"thread": test})  # noqa: F841 (the engine finds it by its name)
+        archive.connection.execute("CREATE OR REPLACE TEMP TABLE test_threads AS SELECT thread FROM given")
+        query = "SELECT * FROM posts WHERE thread NOT IN (SELECT thread FROM test_threads)"
+    elif threads.cut is None:
+        query = f"SELECT * FROM posts WHERE thread < {int(test[0])}"
     else:
         began = f"SELECT thread FROM posts WHERE position = 0 AND seconds < {threads.cut!r}"
         query = f"SELECT * FROM posts WHERE thread IN ({began}) AND seconds < {threads.cut!r}"

@@ -8,7 +8,7 @@ resume take it. Beside them it has
 - ``forum.json``: settings and facts. version; command; source; options (as asked); columns (of the file, by part); facts
   (counts of posts, threads and users on the way); notes (what was done, a sentence each); first_posts; outcome (in words);
   logarithm (whether it is one); features (name to transformation); left_out (name to reason); meanings (name to words);
-  covariates (names); training_threads; test_threads; cut (when the test begins, ISO 8601 or null); data (digests of what was
+  covariates (names); training_threads; test_threads; cut (when the test begins, ISO 8601, or null); data (digests of what was
   fitted).
 - ``roles.json``: {"roles": [...]}, a dictionary per cluster, numbered as in users.csv. role; label; size; share;
   typical_users; membership (mean probability); power, power_beside_the_average, factor ({"mean", "low", "high"}: posterior
@@ -321,7 +321,7 @@ def _text(
         f"Roles, and what an early member does to the {data.options.outcome_words}:",
         roles_text(found, data.options.logarithm),
         "",
-        f"On {evaluation.n_test} later threads:",
+        f"On {evaluation.n_test} test threads:",
         f"  {'model':<{width}}      NLL    RMSE      R²   inside 95 %",
         *(
             f"  {s.name:<{width}}  {s.nll:7.4f}  {s.rmse:6.4f}  {s.r2:6.3f}   {s.coverage['0.95']:10.1%}"

@@ -1,7 +1,7 @@
 """Posts in an embedded database: read once, cleaned by stated rules, put in order inside their threads.
 
-The database is a file in a temporary folder, so that an archive larger than memory can be grouped. Its table ``posts`` has a
-row per post: thread and user as codes from 0 (user is null for nobody), seconds, position in the thread from 0, previous and
+What does not fit into its memory goes to a temporary folder, so that an archive of any size can be grouped. Its table ``posts``
+has a row per post: thread and user as codes from 0 (user is null for nobody), seconds, position in the thread from 0, previous and
 starter (users), and number, post, parent, section, score, length and outcome where the file has them.
 """
 
@@ -49,7 +49,7 @@ class Archive:
         self.connection: Any = None
         try:
             folder = Path(self._folder.name)
-            self.connection = duckdb.connect(str(folder / "posts.duckdb"))
+            self.connection = duckdb.connect(":memory:", config={"temp_directory": str(folder)})
             self.connection.execute(f"SET memory_limit = '{MEMORY}'; SET TimeZone = 'UTC'; SET enable_progress_bar = false")
             source = open_source(self.connection, posts, options.encoding, folder)
             self.names = find_names(list(source.types), options.columns, source.name)
@@ -93,7 +93,7 @@ class Archive:
         parts = _selection(self.names, source, self.options.outcome_column)
         selection = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in parts.items())
         try:
-            self.connection.execute(f"CREATE TABLE raw AS SELECT {selection} FROM {source.relation}")
+            self.connection.execute(f"CREATE TEMP TABLE raw AS SELECT {selection} FROM {source.relation}")
         except duckdb.Error as error:
             wrong = None if source.plain is None else first_wrong_byte(source.plain)
             if wrong is not None:
@@ -198,10 +198,10 @@ class Archive:
             bot = "false"
         self.connection.execute(
             f"""
-            CREATE TABLE people AS SELECT row_number() OVER (ORDER BY first) - 1 AS code, name, posts,
+            CREATE TEMP TABLE people AS SELECT row_number() OVER (ORDER BY first) - 1 AS code, name, posts,
                 name IN ({nobody}) AS nobody, {bot} AS bot
             FROM (SELECT "user" AS name, min(rowid) AS first, count(*) AS posts FROM raw WHERE "user" IS NOT NULL GROUP BY ALL);
-            CREATE TABLE thread_names AS SELECT row_number() OVER (ORDER BY first) - 1 AS code, name
+            CREATE TEMP TABLE thread_names AS SELECT row_number() OVER (ORDER BY first) - 1 AS code, name
             FROM (SELECT thread AS name, min(rowid) AS first FROM raw GROUP BY ALL)
             """
         )
@@ -223,13 +223,13 @@ class Archive:
         gone = "" if self.options.deleted == "anonymous" else "WHERE p.code IS NOT NULL AND NOT p.nobody"
         self.connection.execute(
             f"""
-            CREATE TABLE coded AS SELECT t.code AS thread, CASE WHEN p.nobody THEN NULL ELSE p.code END AS "user", seconds,
+            CREATE TEMP TABLE coded AS SELECT t.code AS thread, CASE WHEN p.nobody THEN NULL ELSE p.code END AS "user", seconds,
                 r.rowid AS place {"," if rest else ""} {columns}
             FROM (SELECT *, rowid FROM raw) r JOIN thread_names t ON r.thread = t.name
                 LEFT JOIN people p ON r."user" = p.name
             {"WHERE" if not gone else gone + " AND"} NOT coalesce(p.bot AND NOT p.nobody, false);
             DROP TABLE raw;
-            CREATE TABLE posts AS SELECT thread, "user", seconds, (row_number() OVER w - 1)::INTEGER AS position,
+            CREATE TEMP TABLE posts AS SELECT thread, "user", seconds, (row_number() OVER w - 1)::INTEGER AS position,
                 lag("user") OVER w AS previous, first_value("user") OVER w AS starter,
                 coalesce(lag(place) OVER w > place, false) AS moved {"," if rest else ""} {columns}
             FROM coded WINDOW w AS (PARTITION BY thread ORDER BY seconds, {number} place);

@@ -29,7 +29,7 @@ RARE = "rare_participants"
 
 @dataclass(frozen=True, eq=False)
 class ForumThreads:
-    """Threads in the order of their beginning, of the users with a coefficient.
+    """Threads of the users with a coefficient, in the order of their beginning or, with a random split, in any.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class ForumData:
     facts : numbers of posts, threads and users on the way
     notes : what was done, in words
     options : what was asked
-    cut : when the first test thread began
+    cut : when the first test thread began, where the split is by time
     """
 
     features: pd.DataFrame
@@ -140,7 +140,7 @@ def read_forum(posts: Any, **options: Any) -> ForumData:
         facts=archive.facts | {"users_used": len(users), "training_threads": threads.n_training},
         notes=archive.notes + notes + dropped + _words(scaled, threads, chosen),
         options=chosen,
-        cut=None if chosen.relative_time else datetime.fromtimestamp(threads.cut, UTC).isoformat(),
+        cut=None if threads.cut is None else datetime.fromtimestamp(threads.cut, UTC).isoformat(),
     )
 
 
@@ -193,14 +193,14 @@ def _cut(threads: ThreadTable, rows: slice, weights: Any, covariates: pd.DataFra
 def _words(scaled: Scaled, threads: ThreadTable, options: ForumOptions) -> list[str]:
     notes = [f"{name} is no feature: {reason}" for name, reason in scaled.left_out.items()]
     made = ", ".join(f"{name} ({how})" if how != "as it is" else name for name, how in scaled.transforms.items())
-    notes.append(f"features, from what happened before the test: {made}")
+    notes.append(f"features, from training threads: {made}")
     n_test = len(threads.ids) - threads.n_training
-    since = (
-        "the last in the file"
-        if options.relative_time
-        else f"from {datetime.fromtimestamp(threads.cut, UTC):%Y-%m-%d %H:%M} UTC"
-    )
-    notes.append(f"{threads.n_training} threads to learn from, {n_test} later ones for the test ({since})")
+    which = "the last in the file"
+    if options.split == "random":
+        which = "drawn at random"
+    elif threads.cut is not None:
+        which = f"from {datetime.fromtimestamp(threads.cut, UTC):%Y-%m-%d %H:%M} UTC on"
+    notes.append(f"{threads.n_training} threads to learn from, {n_test} for the test ({which})")
     if options.relative_time:
-        notes.append("times are relative, so threads are in the order of the file and there is no tenure")
+        notes.append("times are relative, so there is no tenure, and the order of threads is that of the file")
     return notes

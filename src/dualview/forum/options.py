@@ -25,6 +25,7 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
     "rare": ("pool", "drop"),
     "bots": ("remove", "keep"),
     "deleted": ("anonymous", "remove"),
+    "split": ("time", "random"),
     "ties": ("drop", "jitter"),
     "time_unit": (None, *UNITS),
 }
@@ -66,20 +67,22 @@ class ForumOptions:
     deleted_names : sequence of str
         More names that stand for nobody.
     test_share : float
-        The last share of the threads, by when they began, is for the test.
+        This share of the threads is for the test.
+    split : "time" or "random"
+        "time": the last to begin are for the test. "random": drawn, where the order of threads is not known or means nothing.
     ties : "drop" or "jitter"
         What becomes of features in which many users share a value, on which clusters would collapse: left out, or spread by
         noise of the size of their rounding.
     time_unit : str or None
         Unit of times that are numbers: seconds, minutes and so on. None: guessed, for times since 1970.
     relative_time : bool
-        Times count from the beginning of each thread. Threads are then in the order in which the file has them.
+        Times count from the beginning of each thread. Threads are then taken to have begun in the order of the file.
     encoding : str
         Of a text file: utf-8, another codec of Python, or "mixed" for UTF-8 with lines in Windows-1252 among it.
     skip_bad_rows : bool
         Leave out posts without a thread or a time that can be read, which are an error otherwise.
     seed : int
-        Of the jitter, and of the users whom closeness is measured to in a large forum.
+        Of the jitter, of a random split, and of the users whom closeness is measured to in a large forum.
     """
 
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
@@ -97,6 +100,7 @@ class ForumOptions:
     deleted: str = "anonymous"
     deleted_names: Sequence[str] = ()
     test_share: float = 0.2
+    split: str = "time"
     ties: str = "drop"
     time_unit: str | None = None
     relative_time: bool = False

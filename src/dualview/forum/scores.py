@@ -1,4 +1,4 @@
-"""How well later threads are predicted, by the model and by what it must beat.
+"""How well test threads are predicted, by the model and by what it must beat.
 
 Every competitor gives a predictive law, so that all have the same scores. Penalties are chosen by cross-validation over blocks
 of training threads that follow each other in time; the test threads are looked at once.
@@ -28,6 +28,7 @@ WORDS = {
 _PENALTIES = np.logspace(-1, 5, 13)
 _FOLDS = 5
 _LITTLE = 0.02
+_DRIFT = 0.05
 
 
 @dataclass(frozen=True)
@@ -102,13 +103,18 @@ def verdict(scores: list[Score], differences: list[Difference]) -> str:
     """What the numbers allow to say, in plain words. Two standard errors count as a difference."""
     by_name = {score.name: score for score in scores}
     dual = by_name["dual"]
-    sentences = [f"The dual model explains {max(dual.r2, 0.0):.1%} of the variance of the later threads (R² {dual.r2:.3f})."]
+    sentences = [f"The dual model explains {max(dual.r2, 0.0):.1%} of the variance of the test threads (R² {dual.r2:.3f})."]
     if "covariates" in by_name:
         plain = by_name["covariates"].r2
         gain = dual.r2 - plain
         what = "adds little" if gain < _LITTLE else "adds"
         sentences.append(f"Covariates alone reach R² {plain:.3f}: who takes part early {what} ({gain:+.3f}).")
-    elif dual.r2 < _LITTLE:
+    if "mean" in by_name and by_name["mean"].r2 < -_DRIFT:
+        sentences.append(
+            f"The test threads differ from the training threads on the whole (the training mean has R² {by_name['mean'].r2:.3f} "
+            "on them): the forum changed, or its threads are not in the order of time, and a low R² says that first of all."
+        )
+    if "covariates" not in by_name and dual.r2 < _LITTLE:
         sentences.append("That is very little: who takes part early hardly tells how a thread ends here.")
     for name, words in (
         ("single", "the single model"),

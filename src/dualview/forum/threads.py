@@ -1,6 +1,7 @@
 """Threads of an archive: who was early, how long they became, which are for the test.
 
-Threads are in the order of their beginning; participation (T, U) has all users of the archive as columns.
+Threads are in the order of their beginning, the test threads last. participation (T, U) has all users of the archive as
+columns.
 """
 
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class ThreadTable:
     outcome: Array
     participation: sparse.csr_array
     n_training: int
-    cut: float  # when the first test thread began; by order of the file where times are relative
+    cut: float | None  # when the first test thread began; None where there is no such time
 
 
 def build_threads(archive: Archive) -> ThreadTable:
@@ -62,6 +63,8 @@ def build_threads(archive: Archive) -> ThreadTable:
     kept = {name: column[long_enough] for name, column in kept.items()}
     # Relative times have no order between threads: codes are then the order of the file.
     order = np.lexsort((kept["thread"],) if options.relative_time else (kept["thread"], kept["start"]))
+    if options.split == "random":
+        order = np.random.default_rng(options.seed).permutation(order)
     kept = {name: column[order] for name, column in kept.items()}
     n_test = min(max(1, round(options.test_share * n_long)), n_long - 1)
     codes = kept["thread"].astype(np.int64)
@@ -75,7 +78,7 @@ def build_threads(archive: Archive) -> ThreadTable:
         outcome=_outcome(kept, options),
         participation=_participation(archive, codes),
         n_training=n_long - n_test,
-        cut=float(kept["start"][n_long - n_test]),
+        cut=None if options.relative_time or options.split == "random" else float(kept["start"][n_long - n_test]),
     )
 
 
