@@ -1,8 +1,8 @@
 """Posts in an embedded database: read once, cleaned by stated rules, put in order inside their threads.
 
 What does not fit into its memory goes to a temporary folder, so that an archive of any size can be grouped. Its table ``posts``
-has a row per post: thread and user as codes from 0 (user is null for nobody), seconds, position in the thread from 0, previous and
-starter (users), and number, post, parent, section, score, length and outcome where the file has them.
+has a row per post: thread and user as codes from 0 (user is null for nobody), seconds, position in the thread from 0, previous
+and starter (users), and number, post, parent, section, score, length and outcome where the file has them.
 """
 
 import tempfile

@@ -10,7 +10,7 @@ Array = NDArray[np.float64]
 
 _DAMPING = 0.85
 _TOLERANCE = 1e-10
-_PIVOTS = 256  # users whom closeness is measured to, where there are more
+_PIVOTS = 128  # users whom closeness is measured to, where there are more
 _AT_ONCE = 32
 
 

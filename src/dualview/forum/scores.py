@@ -111,8 +111,9 @@ def verdict(scores: list[Score], differences: list[Difference]) -> str:
         sentences.append(f"Covariates alone reach R² {plain:.3f}: who takes part early {what} ({gain:+.3f}).")
     if "mean" in by_name and by_name["mean"].r2 < -_DRIFT:
         sentences.append(
-            f"The test threads differ from the training threads on the whole (the training mean has R² {by_name['mean'].r2:.3f} "
-            "on them): the forum changed, or its threads are not in the order of time, and a low R² says that first of all."
+            "The test threads differ from the training threads on the whole (on them the training mean has R² "
+            f"{by_name['mean'].r2:.3f}): the forum changed, or its threads are not in the order of time, and a low R² says "
+            "that first of all."
         )
     if "covariates" not in by_name and dual.r2 < _LITTLE:
         sentences.append("That is very little: who takes part early hardly tells how a thread ends here.")
