@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from dualview._version import __version__
 
 if TYPE_CHECKING:
-    from dualview import datasets, errors, plots, report
+    from dualview import datasets, errors, forum, plots, report
     from dualview.behaviors import BinaryOutcomes, PairwiseChoices, SharedOutcome, UserRegression
+    from dualview.forum.data import read_forum
     from dualview.mixture import DualViewMixture
     from dualview.posterior import Posterior, load
     from dualview.units import GaussianPrior
@@ -22,8 +23,9 @@ _HOMES = {
     "SharedOutcome": "dualview.behaviors",
     "UserRegression": "dualview.behaviors",
     "load": "dualview.posterior",
+    "read_forum": "dualview.forum.data",
 }
-_MODULES = ("datasets", "errors", "plots", "report")
+_MODULES = ("datasets", "errors", "forum", "plots", "report")
 
 __all__ = [
     "BinaryOutcomes",
@@ -36,8 +38,10 @@ __all__ = [
     "__version__",
     "datasets",
     "errors",
+    "forum",
     "load",
     "plots",
+    "read_forum",
     "report",
 ]
 

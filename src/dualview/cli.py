@@ -300,7 +300,191 @@ def reproduce(
     run(names, out, quick=quick, seed=seed, jobs=jobs, quiet=quiet)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, resume, predict, summary, plot, report, reproduce)
+def forum(
+    posts: Path | None = None,
+    *,
+    out: Path,
+    example: bool = False,
+    first: int = 5,
+    outcome: str = "length",
+    outcome_from: Literal["same", "first", "last", "sum", "mean", "max"] = "same",
+    scale: Literal["log", "raw"] | None = None,
+    weights: Literal["binary", "counts"] = "binary",
+    normalise: bool = False,
+    covariates: tuple[str, ...] = ("section", "speed", "hour", "weekday"),
+    min_threads: int = 5,
+    rare: Literal["pool", "drop"] = "pool",
+    ties: Literal["drop", "jitter"] = "drop",
+    bots: Literal["remove", "keep"] = "remove",
+    bot_names: tuple[str, ...] = (),
+    deleted: Literal["anonymous", "remove"] = "anonymous",
+    deleted_names: tuple[str, ...] = (),
+    test_share: float = 0.2,
+    split: Literal["time", "random"] = "time",
+    thread_column: tuple[str, ...] = (),
+    user_column: str | None = None,
+    time_column: str | None = None,
+    post_column: str | None = None,
+    number_column: str | None = None,
+    parent_column: str | None = None,
+    section_column: str | None = None,
+    score_column: str | None = None,
+    length_column: str | None = None,
+    text_column: str | None = None,
+    time_unit: str | None = None,
+    relative_time: bool = False,
+    encoding: str = "utf-8",
+    skip_bad_rows: bool = False,
+    clusters: int | None = None,
+    warmup: int = 1000,
+    draws: int = 1000,
+    thin: int = 1,
+    chains: int = 4,
+    keep: Literal["draws", "summary"] = "draws",
+    whole: int = 100,
+    seed: int = 0,
+    jobs: int = -1,
+    quiet: bool = False,
+) -> None:
+    """From a file of posts to roles, their catalytic power and predictions, compared with simpler models on later threads.
+
+    Reads CSV, JSON lines and Parquet, plain or packed (gz, zst, bz2, xz). Columns are guessed from the names that Reddit,
+    Discourse and Zulip exports use. The same command again goes on with a run that was stopped.
+
+    Example: dualview forum --example --out run
+
+    Parameters
+    ----------
+    posts
+        A row per post: thread, user, time, and where there, parent, section, score, text or its length.
+    out
+        Folder of the run.
+    example
+        Make a forum of about 30,000 posts and take that; it is written to posts.csv in the run's folder.
+    first
+        The participants of a thread's first so many posts explain its outcome. Only longer threads are used.
+    outcome
+        length, remaining (posts after the first), or a column of the file.
+    outcome_from
+        How a column becomes one number per thread; by default it must be the same in all posts of a thread.
+    scale
+        Of the outcome; by default the logarithm of lengths, and columns as they are.
+    weights
+        Whether somebody was early, or with how many posts.
+    normalise
+        Divide the weights of a thread by their sum.
+    covariates
+        What else explains the outcome: section, speed, hour, weekday, each after an option of its own; none for nothing.
+    min_threads
+        Users who were early in fewer training threads are rare and have no coefficient of their own.
+    rare
+        Rare participants are counted, and the count has a coefficient; or they are left out.
+    ties
+        Features in which many users share a value are left out, or spread by noise of the size of their rounding.
+    bots
+        Posts of bots are removed, or kept.
+    bot_names
+        More accounts that are bots, each after an option of its own.
+    deleted
+        Posts of deleted accounts are nobody's but count in lengths, or are removed.
+    deleted_names
+        More names that stand for nobody, each after an option of its own; write --deleted-names=-1 for a name with a dash.
+    test_share
+        Share of the threads for the test.
+    split
+        The last threads to begin are for the test; or it is drawn at random, where their order is not known.
+    thread_column
+        What the column of threads is called; several together, each after an option of its own.
+    user_column
+        What the column of users is called.
+    time_column
+        What the column of times is called.
+    post_column
+        What the column of the posts' ids is called. For this and the next ones, none does without.
+    number_column
+        What the column of the posts' places in their threads is called.
+    parent_column
+        What the column of the posts replied to is called: ids of posts or places in the thread.
+    section_column
+        What the column of sections is called.
+    score_column
+        What the column of scores is called.
+    length_column
+        What the column of text lengths is called.
+    text_column
+        What the column of texts is called; only their length is read.
+    time_unit
+        Of times that are numbers: nanoseconds, microseconds, milliseconds, seconds, minutes, hours, days.
+    relative_time
+        Times count from the beginning of each thread; threads are in the order of the file.
+    encoding
+        Of a text file; mixed for UTF-8 with lines in Windows-1252.
+    skip_bad_rows
+        Leave out posts without a thread or a time that can be read.
+    clusters
+        Fixed number of roles; inferred by default.
+    warmup
+        Iterations of each chain before draws are kept.
+    draws
+        Draws to keep of each chain.
+    thin
+        Iterations for each draw that is kept.
+    chains
+        Number of chains.
+    keep
+        Every draw whole, or, for very many users, a summary of them.
+    whole
+        Draws of each chain that a summary keeps whole.
+    seed
+        Same seed, same results.
+    jobs
+        Chains at a time; all cores by default.
+    quiet
+        Errors and the summary only.
+    """
+    from dualview.forum.application import Sampler, run_forum
+
+    named = {
+        "thread": thread_column,
+        "user": user_column,
+        "time": time_column,
+        "post": post_column,
+        "number": number_column,
+        "parent": parent_column,
+        "section": section_column,
+        "score": score_column,
+        "length": length_column,
+        "text": text_column,
+    }
+    options: dict[str, Any] = {
+        "columns": {role: name for role, name in named.items() if name},
+        "first": first,
+        "outcome": outcome,
+        "outcome_from": outcome_from,
+        "scale": scale,
+        "weights": weights,
+        "normalise": normalise,
+        "covariates": () if covariates == ("none",) else covariates,
+        "min_threads": min_threads,
+        "rare": rare,
+        "ties": ties,
+        "bots": bots,
+        "bot_names": bot_names,
+        "deleted": deleted,
+        "deleted_names": deleted_names,
+        "test_share": test_share,
+        "split": split,
+        "time_unit": time_unit,
+        "relative_time": relative_time,
+        "encoding": encoding,
+        "skip_bad_rows": skip_bad_rows,
+        "seed": seed,
+    }
+    sampler = Sampler(clusters, warmup, draws, thin, chains, keep, whole, seed)
+    print(run_forum(posts, out, options, sampler, example=example, n_jobs=jobs, quiet=quiet))
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, resume, predict, summary, plot, report, reproduce, forum)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

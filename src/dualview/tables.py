@@ -217,7 +217,8 @@ def _matched(
 ) -> tuple[list[str], sparse.csr_array, list[str]]:
     """Threads that have both participants and an outcome."""
     notes = []
-    without_users = [thread for thread in per_thread.index if thread not in set(ids)]
+    with_users = set(ids)
+    without_users = [thread for thread in per_thread.index if thread not in with_users]
     if without_users:
         notes.append(f"{len(without_users)} threads without a known user left out ({_named(without_users)})")
     missing = [thread for thread in ids if thread not in per_thread.index]

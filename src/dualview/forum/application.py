@@ -1,0 +1,338 @@
+"""The forum application: from posts to a run folder with roles, scores and predictions.
+
+The folder is one of ``dualview fit`` (request.json, the chains, posterior.nc, users.csv), so that summary, plot, predict and
+resume take it. Beside them it has
+
+- ``tables/``: what was fitted. users.parquet (user, features), threads.mtx (training threads by users), outcomes.parquet
+  (thread, outcome, covariates); the same of the test threads as test_threads.mtx and test_outcomes.parquet.
+- ``forum.json``: settings and facts. version; command; source; options (as asked); columns (of the file, by part); facts
+  (counts of posts, threads and users on the way); notes (what was done, a sentence each); first_posts; outcome (in words);
+  logarithm (whether it is one); features (name to transformation); left_out (name to reason); meanings (name to words);
+  covariates (names); training_threads; test_threads; cut (when the test begins, ISO 8601, or null); data (digests of what was
+  fitted).
+- ``roles.json``: {"roles": [...]}, a dictionary per cluster, numbered as in users.csv. role; label; size; share;
+  typical_users; membership (mean probability); power, power_beside_the_average, factor ({"mean", "low", "high"}: posterior
+  mean and 95 % interval of the members' mean coefficient; factor is its exponential, null unless the outcome is a
+  logarithm); probability_above_average; profile: by name of activity, {"meaning", "median", "quartiles", "mean", "rank"} in
+  plain units, rank among all users (0 to 1).
+- ``profiles.csv``: user, cluster, then activity in plain units, a row per user.
+- ``evaluation.json``: n_training, n_test; scores: a list of {"name", "words", "nll", "nll_error", "rmse", "r2", "coverage":
+  {"0.5", "0.8", "0.95"}}; differences: of the dual model from each other, {"than", "gain", "error"} in nats a thread;
+  verdict (words); converged, of both models; seconds (by step).
+- ``predictions.csv``: a row per test thread: thread, start, length, outcome, mean, sd, low, high (95 %), log_density, level
+  (the predictive distribution function at the outcome: uniform where calibrated), and for each competitor name_mean and
+  name_log_density.
+
+User names in CSV files stand as they are in the forum; read them as text (a member can be called NA).
+"""
+
+import io
+import json
+import shlex
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.io import mmwrite
+
+from dualview._version import __version__
+from dualview.digests import digest
+from dualview.errors import ConvergenceWarning, InputError, MissingExtraError
+from dualview.forum.activity import MEANINGS
+from dualview.forum.data import ForumData, ForumThreads, read_forum
+from dualview.forum.example import example_posts
+from dualview.forum.options import ForumOptions
+from dualview.forum.roles import roles, roles_text
+from dualview.forum.scores import Evaluation, baselines, evaluate
+from dualview.mixture import DualViewMixture
+from dualview.posterior.predictive import NormalMixture
+from dualview.runs import Request, fit_run, opened
+from dualview.writing import make_folder, write_whole
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """How the two models are sampled."""
+
+    n_clusters: int | None = None
+    n_warmup: int = 1000
+    n_draws: int = 1000
+    thin: int = 1
+    n_chains: int = 4
+    keep: str = "draws"
+    n_whole: int = 100
+    seed: int = 0
+
+
+def run_forum(
+    posts: Path | None,
+    out: Path,
+    options: dict[str, Any],
+    sampler: Sampler,
+    *,
+    example: bool = False,
+    n_jobs: int = -1,
+    quiet: bool = False,
+) -> str:
+    """Read, fit, compare, write; returns a summary in words. The same call again goes on where it was stopped.
+
+    With ``example`` the posts are made, from the sampler's seed, and written to the folder.
+    """
+    say = _silent if quiet else _aloud
+    clock = _Clock()
+    _require_pyarrow()
+    if example == (posts is not None):
+        raise InputError("Give a file of posts, or --example for a made-up forum; not both, and not neither.")
+    say("Making a forum." if posts is None else f"Reading {posts}.")
+    made = example_posts(seed=sampler.seed) if posts is None else None
+    data = read_forum(posts if made is None else made, **options)
+    clock.mark("read")
+    for note in data.notes:
+        say(note[0].upper() + note[1:] + ".")
+    settings = _settings(data, posts or out / "posts.csv", command_line(posts, out, data.options, sampler))
+    _check_folder(out, settings)
+    request = _write_inputs(data, out, settings, sampler)
+    if made is not None:
+        write_whole(out / "posts.csv", made.to_csv(index=False).encode())
+    sizes = f"{len(data.features)} users, {len(data.training.ids)} threads"
+    say(f"Fitting the dual model: {sizes}. The first fit compiles for a minute.")
+    summary = fit_run(request, out, n_jobs=n_jobs, quiet=quiet)
+    model = opened(out)
+    clock.mark("dual")
+    say("Fitting the single model, to compare.")
+    single = _single(data, out, sampler, n_jobs, quiet)
+    clock.mark("single")
+    laws = baselines(data)
+    clock.mark("ridge")
+    for name, fitted in (("dual", model), ("single", single)):
+        law = fitted.predict_outcome(data.test.behavior)
+        assert isinstance(law, NormalMixture)
+        laws[name] = law
+    evaluation = evaluate(data, laws)
+    found = roles(data, model)
+    clock.mark("evaluation")
+    converged = {"dual": model.posterior_.converged, "single": single.posterior_.converged}
+    _write_results(data, model, out, found, evaluation, laws, converged, clock.seconds)
+    return _text(summary, found, evaluation, data, out, clock.seconds)
+
+
+class _Clock:
+    """Seconds of each step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.monotonic()
+
+    def mark(self, step: str) -> None:
+        now = time.monotonic()
+        self.seconds[step] = round(now - self._last, 2)
+        self._last = now
+
+
+def _aloud(words: str) -> None:
+    print(f"dualview: {words}", file=sys.stderr, flush=True)
+
+
+def _silent(words: str) -> None:  # noqa: ARG001
+    return
+
+
+def _require_pyarrow() -> None:
+    try:
+        import pyarrow  # type: ignore[import-untyped]  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            "A forum's run needs pyarrow, which is not installed: pip install 'dualview[forum]'."
+        ) from error
+
+
+def command_line(posts: Path | None, out: Path, options: ForumOptions, sampler: Sampler) -> str:
+    """The command that repeats a run, with what differs from the defaults."""
+    words = ["dualview", "forum", *(["--example"] if posts is None else [str(posts)]), "--out", str(out)]
+    for role, names in options.columns.items():
+        words += [f"--{role}-column={name}" for name in ((names,) if isinstance(names, str) else names)]
+    for record, default in ((options, ForumOptions()), (sampler, Sampler())):
+        for entry in fields(record):
+            value = getattr(record, entry.name)
+            if entry.name in ("columns", "seed") or value == getattr(default, entry.name):
+                continue
+            flag = "--" + entry.name.removeprefix("n_").replace("_", "-")
+            if value is True:
+                words.append(flag)
+            elif isinstance(value, tuple | list):
+                words += [f"{flag}={part}" for part in value] or [f"{flag}=none"]
+            else:
+                words.append(f"{flag}={value}")
+    return shlex.join([*words, f"--seed={sampler.seed}"])
+
+
+def _settings(data: ForumData, posts: Path, command: str) -> dict[str, Any]:
+    columns = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(data.names).items()}
+    return {
+        "version": __version__,
+        "command": command,
+        "source": str(posts),
+        "options": asdict(data.options),
+        "columns": columns,
+        "facts": data.facts,
+        "notes": data.notes,
+        "first_posts": data.options.first,
+        "outcome": data.options.outcome_words,
+        "logarithm": data.options.logarithm,
+        "features": data.transforms,
+        "left_out": data.left_out,
+        "meanings": {name: words for name, words in MEANINGS.items() if name in data.activity},
+        "covariates": [str(name) for name in data.training.covariates],
+        "training_threads": len(data.training.ids),
+        "test_threads": len(data.test.ids),
+        "cut": data.cut,
+        "data": {
+            "features": digest(data.features.to_numpy()),
+            "training": _digest(data.training),
+            "test": _digest(data.test),
+        },
+    }
+
+
+def _digest(threads: ForumThreads) -> str:
+    return digest(threads.participation, threads.outcome, threads.covariates.to_numpy())
+
+
+def _check_folder(out: Path, settings: dict[str, Any]) -> None:
+    """Raise where the folder has another run, before anything is written."""
+    if (out / "request.json").exists() and not (out / "forum.json").exists():
+        raise InputError(f"{out} has a run that 'dualview fit' started. Give another folder with --out.")
+    if not (out / "forum.json").exists():
+        return
+    try:
+        before = json.loads((out / "forum.json").read_text())["data"]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{out} has a forum.json that cannot be read ({error}). Give another folder with --out.") from error
+    changed = [name for name, value in settings["data"].items() if before.get(name) != value]
+    if changed:
+        raise InputError(
+            f"{out} has a run of other posts or options (the {' and the '.join(changed)} differ). Give another folder with "
+            "--out."
+        )
+
+
+def _write_inputs(data: ForumData, out: Path, settings: dict[str, Any], sampler: Sampler) -> Request:
+    """The tables that the fit reads, and the request for it."""
+    tables = (out / "tables").absolute()
+    make_folder(tables)
+    write_whole(tables / "users.parquet", _parquet(data.features.reset_index()))
+    for prefix, threads in (("", data.training), ("test_", data.test)):
+        matrix, table = io.BytesIO(), threads.covariates.copy()
+        mmwrite(matrix, threads.participation)
+        table.insert(0, "outcome", threads.outcome)
+        table.insert(0, "thread", threads.ids)
+        write_whole(tables / f"{prefix}threads.mtx", matrix.getvalue())
+        write_whole(tables / f"{prefix}outcomes.parquet", _parquet(table))
+    write_whole(out / "forum.json", _json(settings))
+    return Request(
+        users=str(tables / "users.parquet"),
+        threads=str(tables / "threads.mtx"),
+        outcomes=str(tables / "outcomes.parquet"),
+        covariates=tuple(str(name) for name in data.training.covariates),
+        intercept=True,
+        **asdict(sampler),
+    )
+
+
+def _parquet(table: pd.DataFrame) -> bytes:
+    content = io.BytesIO()
+    table.to_parquet(content, index=False)
+    return content.getvalue()
+
+
+def _json(content: Any) -> bytes:
+    return json.dumps(content, indent=2, ensure_ascii=False).encode()
+
+
+def _single(data: ForumData, out: Path, sampler: Sampler, n_jobs: int, quiet: bool) -> DualViewMixture:
+    """The same threads with everybody in one cluster and no features; its chains are in a folder of their own."""
+    model = DualViewMixture(
+        1,
+        n_warmup=sampler.n_warmup,
+        n_draws=sampler.n_draws,
+        thin=sampler.thin,
+        n_chains=sampler.n_chains,
+        keep=sampler.keep,
+        n_whole=sampler.n_whole,
+        checkpoint=out / "single",
+        n_jobs=n_jobs,
+        random_state=sampler.seed,
+        progress=not quiet and sys.stderr.isatty(),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the evaluation says it
+        return model.fit(None, data.behavior)
+
+
+def _write_results(
+    data: ForumData,
+    model: DualViewMixture,
+    out: Path,
+    found: list[dict[str, Any]],
+    evaluation: Evaluation,
+    laws: dict[str, NormalMixture],
+    converged: dict[str, bool],
+    seconds: dict[str, float],
+) -> None:
+    profiles = data.activity.reset_index()
+    profiles.insert(1, "cluster", model.labels_)
+    contents: dict[str, Callable[[], bytes]] = {
+        "roles.json": lambda: _json({"roles": found}),
+        "profiles.csv": lambda: profiles.to_csv(index=False).encode(),
+        "evaluation.json": lambda: _json(asdict(evaluation) | {"converged": converged, "seconds": seconds}),
+        "predictions.csv": lambda: _predictions(data, laws).to_csv(index=False).encode(),
+    }
+    made = {name: make() for name, make in contents.items()}
+    for name, content in made.items():
+        write_whole(out / name, content)
+
+
+def _predictions(data: ForumData, laws: dict[str, NormalMixture]) -> pd.DataFrame:
+    test, dual = data.test, laws["dual"]
+    low, high = dual.interval(0.95).T
+    start: Any = test.start
+    if not data.options.relative_time:
+        start = [datetime.fromtimestamp(second, UTC).isoformat() for second in test.start]
+    table = pd.DataFrame({"thread": test.ids, "start": start, "length": test.length, "outcome": test.outcome})
+    table = table.assign(mean=dual.mean, sd=dual.std, low=low, high=high)
+    table["log_density"], table["level"] = dual.log_density(test.outcome), dual.cdf(test.outcome)
+    for name, law in laws.items():
+        if name != "dual":
+            table[f"{name}_mean"], table[f"{name}_log_density"] = law.mean, law.log_density(test.outcome)
+    return table
+
+
+def _text(
+    summary: str, found: list[dict[str, Any]], evaluation: Evaluation, data: ForumData, out: Path, seconds: dict[str, float]
+) -> str:
+    width = max(len(score.name) for score in evaluation.scores)
+    lines = [
+        summary,
+        "",
+        f"Roles, and what an early member does to the {data.options.outcome_words}:",
+        roles_text(found, data.options.logarithm),
+        "",
+        f"On {evaluation.n_test} test threads:",
+        f"  {'model':<{width}}      NLL    RMSE      R²   inside 95 %",
+        *(
+            f"  {s.name:<{width}}  {s.nll:7.4f}  {s.rmse:6.4f}  {s.r2:6.3f}   {s.coverage['0.95']:10.1%}"
+            for s in evaluation.scores
+        ),
+        evaluation.verdict,
+        "",
+        f"Wrote roles.json, profiles.csv, evaluation.json, predictions.csv, forum.json and tables/ to {out} "
+        f"in {np.sum(list(seconds.values())):.0f} s.",
+    ]
+    return "\n".join(lines)

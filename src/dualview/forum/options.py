@@ -1,0 +1,163 @@
+"""What can be asked of the forum application, with the rules it states."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from dualview.checks import whole_number
+from dualview.errors import InputError
+
+COVARIATES = ("section", "speed", "hour", "weekday")
+LENGTHS = ("length", "remaining")
+UNITS = {
+    "nanoseconds": 1e-9,
+    "microseconds": 1e-6,
+    "milliseconds": 1e-3,
+    "seconds": 1.0,
+    "minutes": 60.0,
+    "hours": 3600.0,
+    "days": 86400.0,
+}
+_CHOICES: dict[str, tuple[str | None, ...]] = {
+    "weights": ("binary", "counts"),
+    "outcome_from": ("same", "first", "last", "sum", "mean", "max"),
+    "scale": (None, "log", "raw"),
+    "rare": ("pool", "drop"),
+    "bots": ("remove", "keep"),
+    "deleted": ("anonymous", "remove"),
+    "split": ("time", "random"),
+    "ties": ("drop", "jitter"),
+    "time_unit": (None, *UNITS),
+}
+
+
+@dataclass(frozen=True)
+class ForumOptions:
+    """What is made of the posts.
+
+    Parameters
+    ----------
+    columns : mapping
+        Names of the file's columns by part (thread, user, time, post, number, parent, section, score, length, text), where the
+        guess is not right; "none" for a column to do without. A thread may be named by several columns together.
+    first : int
+        m: the participants of a thread's first m posts are what an outcome is explained by. Only threads with more than m
+        posts count: in shorter ones the number of early posts gives the length away.
+    weights : "binary" or "counts"
+        Whether somebody was among the first m posts, or with how many of them.
+    normalise : bool
+        Divide each thread's weights by their sum.
+    outcome : "length", "remaining" or a column
+        Posts of the whole thread, posts after the first m, or a number that the file has.
+    outcome_from : "same", "first", "last", "sum", "mean" or "max"
+        How a column becomes one number per thread. "same": it must be the same in all of a thread's posts.
+    scale : "log", "raw" or None
+        None: logarithm for lengths, columns as they are.
+    covariates : sequence of "section", "speed", "hour", "weekday"
+        What else explains the outcome, with slopes outside the mixture.
+    min_threads : int
+        Users who were among the first m posts of fewer training threads are rare: they have no coefficient of their own.
+    rare : "pool" or "drop"
+        "pool": the rare and the unknown participants of a thread are counted, and the count has a slope. "drop": they are not.
+    bots : "remove" or "keep"
+        "remove": posts of bots do not exist. Bots are accounts with well-known names, names that end in bot, and ``bot_names``.
+    bot_names : sequence of str
+    deleted : "anonymous" or "remove"
+        Posts without a user, or by "[deleted]" and such: they count in the length but are nobody's, or they do not exist.
+    deleted_names : sequence of str
+        More names that stand for nobody.
+    test_share : float
+        This share of the threads is for the test.
+    split : "time" or "random"
+        "time": the last to begin are for the test. "random": drawn, where the order of threads is not known or means nothing.
+    ties : "drop" or "jitter"
+        What becomes of features in which many users share a value, on which clusters would collapse: left out, or spread by
+        noise of the size of their rounding.
+    time_unit : str or None
+        Unit of times that are numbers: seconds, minutes and so on. None: guessed, for times since 1970.
+    relative_time : bool
+        Times count from the beginning of each thread. Threads are then taken to have begun in the order of the file.
+    encoding : str
+        Of a text file: utf-8, another codec of Python, or "mixed" for UTF-8 with lines in Windows-1252 among it.
+    skip_bad_rows : bool
+        Leave out posts without a thread or a time that can be read, which are an error otherwise.
+    seed : int
+        Of the jitter, of a random split, and of the users whom closeness is measured to in a large forum.
+    """
+
+    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    first: int = 5
+    weights: str = "binary"
+    normalise: bool = False
+    outcome: str = "length"
+    outcome_from: str = "same"
+    scale: str | None = None
+    covariates: Sequence[str] = COVARIATES
+    min_threads: int = 5
+    rare: str = "pool"
+    bots: str = "remove"
+    bot_names: Sequence[str] = ()
+    deleted: str = "anonymous"
+    deleted_names: Sequence[str] = ()
+    test_share: float = 0.2
+    split: str = "time"
+    ties: str = "drop"
+    time_unit: str | None = None
+    relative_time: bool = False
+    encoding: str = "utf-8"
+    skip_bad_rows: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}; got {getattr(self, name)!r}.")
+        whole_number(self.first, "first", 1)
+        whole_number(self.min_threads, "min_threads", 1)
+        whole_number(self.seed, "seed", 0)
+        unknown = [name for name in self.covariates if name not in COVARIATES]
+        if unknown:
+            raise InputError(f"covariates are chosen from {', '.join(COVARIATES)}; got {', '.join(map(str, unknown))}.")
+        share = self.test_share
+        if not isinstance(share, float | int) or not 0 < share < 1:
+            raise InputError(f"test_share must be between 0 and 1; got {share!r}.")
+        if self.relative_time and self.time_unit is None:
+            raise InputError("Times that count from the beginning of a thread need a unit: give time_unit, such as 'minutes'.")
+        _check_encoding(self.encoding)
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "ForumOptions":
+        """From keywords."""
+        names = [entry.name for entry in fields(cls)]
+        unknown = sorted(set(options) - set(names))
+        if unknown:
+            raise InputError(f"There is no option {', '.join(unknown)}; there are {', '.join(names)}.")
+        return cls(**options)
+
+    @property
+    def logarithm(self) -> bool:
+        """Whether the outcome is a logarithm."""
+        return self.scale == "log" or (self.scale is None and self.outcome in LENGTHS)
+
+    @property
+    def outcome_column(self) -> str | None:
+        """The file's column that is the outcome, if it is one."""
+        return None if self.outcome in LENGTHS else self.outcome
+
+    @property
+    def outcome_words(self) -> str:
+        """What is explained, for people."""
+        words = {"length": "posts of the thread", "remaining": f"posts after the first {self.first}"}
+        plain = words.get(self.outcome, self.outcome)
+        return f"logarithm of {plain}" if self.logarithm else plain
+
+
+def _check_encoding(name: str) -> None:
+    import codecs
+
+    if name == "mixed":
+        return
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        raise InputError(f"encoding must be 'utf-8', 'mixed' or a codec of Python; got {name!r}.") from None

@@ -1,0 +1,234 @@
+"""Files of posts as something the engine can select from.
+
+What a file is, is seen from its first bytes, not from its name: archives are named in many ways.
+"""
+
+import bz2
+import codecs
+import csv
+import gzip
+import lzma
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from dualview.errors import FileError, InputError, MissingExtraError
+
+_WINDOW = 2**31  # Reddit's archives are compressed with windows as long as the format allows
+_BLOCK = 1 << 24
+_DELIMITERS = ",\t;|"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A relation for SQL with the names and types of its columns. ``name`` is for messages, ``plain`` the text behind it."""
+
+    relation: str
+    types: dict[str, str]
+    name: str
+    plain: Path | None = None
+
+
+def require_duckdb() -> Any:
+    """The engine, or an error that names the extra."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtraError(
+            "Reading forums needs duckdb, which is not installed: pip install 'dualview[forum]'."
+        ) from error
+    return duckdb
+
+
+def open_source(connection: Any, posts: Any, encoding: str, folder: Path) -> Source:
+    """Posts from a file or a DataFrame; what must be unpacked or recoded on the way goes to the folder."""
+    if not isinstance(posts, str | Path):
+        return _frame(connection, posts)
+    path = Path(posts)
+    if not path.is_file():
+        raise FileError(f"{path}: there is no such file." if not path.exists() else f"{path} is a folder, not a file of posts.")
+    if path.stat().st_size == 0:
+        raise InputError(f"{path} is empty: it must have a row per post.")
+    plain = _plain(path, encoding, folder)
+    begin = _opening(plain)
+    if not begin.strip():
+        raise InputError(f"{path} is empty: it must have a row per post.")
+    if begin.startswith(b"PAR1"):
+        return _described(connection, f"read_parquet({literal(str(plain))})", str(path))
+    if begin.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
+        return _json(connection, plain, path)
+    return _text_table(plain, path)
+
+
+def literal(text: str) -> str:
+    """A string for SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """A column's name for SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def file_error(path: str, error: Exception) -> FileError:
+    """The engine's complaint, in its first lines."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return FileError(f"{path} cannot be read: {'; '.join(lines[:3])}.")
+
+
+def first_wrong_byte(path: Path) -> str | None:
+    """Where a file stops being UTF-8, for a message; None where it does not."""
+    with opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                return f"line {number} has the byte 0x{line[error.start]:02x}"
+    return None
+
+
+def opened(path: Path) -> IO[bytes]:
+    """The content of a file, plain or packed with gzip, as the engine reads it."""
+    with open(path, "rb") as file:
+        magic = file.read(2)
+    return gzip.open(path, "rb") if magic == _GZIP else open(path, "rb")  # type: ignore[return-value]
+
+
+def _plain(path: Path, encoding: str, folder: Path) -> Path:
+    """The file itself where the engine can read it, or a copy that it can."""
+    with open(path, "rb") as file:
+        magic = file.read(6)
+    unpack = next((how for start, how in _PACKED.items() if magic.startswith(start)), None)
+    try:
+        if unpack is not None:
+            path = _copied(unpack(path), folder / "unpacked")
+        if encoding == "mixed" or codecs.lookup(encoding).name != "utf-8":
+            with opened(path) as file:
+                if not file.peek(4).startswith(b"PAR1"):  # type: ignore[attr-defined]
+                    path = _copied(_recoded(file, encoding), folder / "recoded")
+    except UnicodeError as error:
+        raise InputError(f"{path} is not in {encoding}: {error}. Give another --encoding, or 'mixed'.") from error
+    except (EOFError, OSError, lzma.LZMAError) as error:
+        raise FileError(f"{path} cannot be unpacked: {error}.") from error
+    return path
+
+
+def _copied(pieces: Iterator[bytes], copy: Path) -> Path:
+    with open(copy, "wb") as out:
+        for piece in pieces:
+            out.write(piece)
+    return copy
+
+
+def _bzip2(path: Path) -> Iterator[bytes]:
+    with bz2.open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            yield block
+
+
+def _xz(path: Path) -> Iterator[bytes]:
+    with lzma.open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            yield block
+
+
+def _zstandard(path: Path) -> Iterator[bytes]:
+    """Frame by frame, because the library's own streams pass over an end that is missing."""
+    try:
+        import zstandard
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{path}: reading it needs zstandard, which is not installed: pip install 'dualview[forum]'."
+        ) from error
+    frames = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
+    with open(path, "rb") as file:
+        frame, rest = frames.decompressobj(), b""
+        while block := rest or file.read(_BLOCK):
+            if frame.eof:
+                frame = frames.decompressobj()
+            try:
+                yield frame.decompress(block)
+            except zstandard.ZstdError as error:
+                raise EOFError(str(error)) from error
+            rest = frame.unused_data if frame.eof else b""
+        if not frame.eof:
+            raise EOFError("it ends before its content does")
+
+
+_GZIP = b"\x1f\x8b"
+_PACKED = {b"BZh": _bzip2, b"\xfd7zXZ\x00": _xz, b"\x28\xb5\x2f\xfd": _zstandard}
+
+
+def _recoded(file: IO[bytes], encoding: str) -> Iterator[bytes]:
+    """The content in UTF-8. Mixed: line by line, Windows-1252 where a line is not UTF-8."""
+    if encoding != "mixed":
+        decoder = codecs.getincrementaldecoder(encoding)()
+        while block := file.read(_BLOCK):
+            yield decoder.decode(block).encode()
+        yield decoder.decode(b"", final=True).encode()
+        return
+    for line in file:
+        try:
+            line.decode()
+            yield line
+        except UnicodeDecodeError:
+            yield line.decode("cp1252", errors="replace").encode()
+
+
+def _opening(path: Path) -> bytes:
+    try:
+        with opened(path) as file:
+            return file.read(1 << 20)
+    except (EOFError, OSError) as error:
+        raise FileError(f"{path} cannot be unpacked: {error}.") from error
+
+
+def _described(connection: Any, relation: str, name: str) -> Source:
+    duckdb = require_duckdb()
+    try:
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    except duckdb.Error as error:
+        raise file_error(name, error) from error
+    return Source(relation, {row[0]: row[1] for row in rows}, name)
+
+
+def _frame(connection: Any, posts: Any) -> Source:
+    if not hasattr(posts, "columns") and not hasattr(posts, "column_names"):
+        raise InputError(f"posts must be a file's path or a DataFrame; got {type(posts).__name__}.")
+    duckdb = require_duckdb()
+    try:
+        connection.register("given_posts", posts)
+    except (duckdb.Error, TypeError) as error:
+        raise InputError(f"posts must be a file's path or a DataFrame; got {type(posts).__name__} ({error}).") from error
+    return _described(connection, "given_posts", "The table of posts")
+
+
+def _json(connection: Any, plain: Path, path: Path) -> Source:
+    """JSON lines, or one list. All values come as text: exports write the same field now as a number, now as a string."""
+    packed = _compression(plain)
+    names = list(_described(connection, f"read_json({literal(str(plain))}{packed}, sample_size=20000)", str(path)).types)
+    entries = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    relation = f"read_json({literal(str(plain))}{packed}, columns={{{entries}}})"
+    return Source(relation, dict.fromkeys(names, "VARCHAR"), str(path), plain)
+
+
+def _compression(plain: Path) -> str:
+    with open(plain, "rb") as file:
+        return ", compression='gzip'" if file.read(2) == _GZIP else ", compression='none'"
+
+
+def _text_table(plain: Path, path: Path) -> Source:
+    """CSV with a header. Its dialect is taken from the header, because guesses from a sample go wrong in the millionth row."""
+    header = _opening(plain).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace").strip("\r")
+    delimiter = max(_DELIMITERS, key=header.count)
+    names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InputError(f"{path} must name each column once; more than once: {', '.join(map(repr, repeated))}.")
+    entries = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    relation = (
+        f"read_csv({literal(str(plain))}{_compression(plain)}, auto_detect=false, header=true, delim={literal(delimiter)}, "
+        f"quote='\"', escape='\"', nullstr='', columns={{{entries}}}, max_line_size=20000000)"
+    )
+    return Source(relation, dict.fromkeys(names, "VARCHAR"), str(path), plain)

@@ -1,0 +1,126 @@
+"""From posts to a run folder, as a user of the command line makes it."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dualview as dv
+from dualview import cli
+from dualview.forum.example import example_people, example_posts
+
+SHORT = ["--warmup", "30", "--draws", "40", "--chains", "2", "--jobs", "1", "--quiet"]
+POSTS = example_posts(n_users=50, n_threads=450, seed=0)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("forum")
+    active = POSTS["user"].value_counts().index[:3]
+    names = dict(zip(active, ("<script>alert(1)</script>", "NA", "007"), strict=True))
+    POSTS.assign(user=POSTS["user"].replace(names)).to_csv(folder / "posts.csv", index=False)
+    assert cli.main(["forum", str(folder / "posts.csv"), "--out", str(folder / "run"), *SHORT]) == 0
+    return folder / "run"
+
+
+def text_table(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, dtype={"user": str, "thread": str}, keep_default_na=False)
+
+
+def test_the_folder_has_what_the_docstring_says(run: Path) -> None:
+    settings = json.loads((run / "forum.json").read_text())
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    roles = json.loads((run / "roles.json").read_text())["roles"]
+    users, profiles = text_table(run / "users.csv"), text_table(run / "profiles.csv")
+    predictions = text_table(run / "predictions.csv")
+    assert sum(role["size"] for role in roles) == len(users) == len(profiles)
+    assert users["user"].tolist() == profiles["user"].tolist()
+    assert {"<script>alert(1)</script>", "NA", "007"} <= set(users["user"])
+    assert users["cluster"].tolist() == profiles["cluster"].tolist()
+    assert len(predictions) == settings["test_threads"] == evaluation["n_test"]
+    assert {score["name"] for score in evaluation["scores"]} == {
+        "dual",
+        "single",
+        "ridge_covariates",
+        "ridge",
+        "covariates",
+        "mean",
+    }
+    dual = evaluation["scores"][0]
+    assert dual["nll"] == pytest.approx(-predictions["log_density"].mean())
+    inside = (predictions["outcome"] >= predictions["low"]) & (predictions["outcome"] <= predictions["high"])
+    assert dual["coverage"]["0.95"] == pytest.approx(inside.mean())
+    assert predictions["level"].between(0, 1).all()
+    assert evaluation["scores"][1]["nll"] == pytest.approx(-predictions["single_log_density"].mean())
+    assert set(settings["features"]) | set(settings["left_out"]) == set(profiles.columns[2:]) == set(settings["meanings"])
+    assert evaluation["verdict"].startswith("The dual model explains")
+
+
+def test_roles_are_in_plain_units(run: Path) -> None:
+    roles = json.loads((run / "roles.json").read_text())["roles"]
+    profiles = text_table(run / "profiles.csv")
+    post = dv.load(run / "posterior.nc")
+    for role in roles:
+        members = profiles[profiles["cluster"] == role["role"]]
+        assert role["profile"]["posts"]["median"] == members["posts"].median()
+        power = post.flat("latent")[:, members.index].mean(axis=1)
+        assert role["power"]["mean"] == pytest.approx(power.mean(), rel=1e-4)
+        assert role["factor"]["mean"] == pytest.approx(np.exp(power).mean(), rel=1e-4)
+        assert role["power"]["low"] <= role["power"]["mean"] <= role["power"]["high"]
+        assert set(role["typical_users"]) <= set(members["user"])
+
+
+def test_the_run_is_one_of_dualview_fit(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["summary", str(run)]) == 0
+    assert "clusters" in capsys.readouterr().out
+    before = dv.load(run / "posterior.nc")
+    assert before.n_draws == 40
+    assert cli.main(["resume", str(run), "--quiet"]) == 0
+    np.testing.assert_array_equal(dv.load(run / "posterior.nc")["z"], before["z"])
+
+
+def test_the_same_command_again_goes_on_and_another_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {path.name: path.read_bytes() for path in run.iterdir() if path.suffix in (".csv", ".json")}
+    command = shlex.split(json.loads(files["forum.json"])["command"])
+    assert command[0] == "dualview"
+    assert cli.main([*command[1:], "--quiet"]) == 0
+    assert (run / "predictions.csv").read_bytes() == files["predictions.csv"]
+    assert cli.main([*command[1:], "--first", "4", "--quiet"]) == 2
+    assert "has a run of other posts or options" in capsys.readouterr().err
+    assert (run / "forum.json").read_bytes() == files["forum.json"]
+
+
+def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "posts.csv").write_text("thread,member,time\n1,a,2020-01-01\n")
+    assert cli.main(["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path / "run")]) == 2
+    assert "must have a column for user" in capsys.readouterr().err
+    assert cli.main(["forum", "--out", str(tmp_path / "run")]) == 2
+    assert "--example" in capsys.readouterr().err
+    assert cli.main(["forum", "--example", "--out", str(tmp_path / "run"), "--first", "0"]) == 2
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_programs_run_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "request.json").write_text("{}")
+    POSTS.to_csv(tmp_path / "posts.csv", index=False)
+    assert cli.main(["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path), "--quiet"]) == 2
+    assert "'dualview fit' started" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"request.json", "posts.csv"}
+
+
+def test_the_example_is_a_forum_with_heavy_tails() -> None:
+    posts, people = example_posts(seed=3), example_people(seed=3)
+    small = example_posts(30, 50, seed=3)
+    pd.testing.assert_frame_equal(small, example_posts(30, 50, seed=3))
+    assert not small.equals(example_posts(30, 50, seed=4))
+    counts = posts["user"].value_counts()
+    assert counts.iloc[: len(counts) // 10].sum() > 0.35 * len(posts)
+    assert {"AutoModerator", "[deleted]"} <= set(counts.index)
+    assert posts["section"].nunique() == 4
+    data = dv.read_forum(posts)
+    # Participants tell something, in the direction of their true powers.
+    power = people.set_index("user")["power"].reindex(data.activity.index).to_numpy()
+    assert np.corrcoef(data.training.participation @ power, data.training.outcome)[0, 1] > 0.2
