@@ -482,6 +482,7 @@ def forum(
     }
     sampler = Sampler(clusters, warmup, draws, thin, chains, keep, whole, seed)
     print(run_forum(posts, out, options, sampler, example=example, n_jobs=jobs, quiet=quiet))
+    report(out)
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, resume, predict, summary, plot, report, reproduce, forum)

@@ -249,16 +249,17 @@ class SharedOutcome:
 
     def ridge_estimate(self) -> Array:
         """f̂ of (M11), (U,); intercept and covariates enter unpenalised."""
-        return ridge_estimate(self.participation, self._observed, self.coefficient_design, self.ridge)
+        return ridge_estimate(self.participation, self.observed, self.coefficient_design, self.ridge)
 
     @property
-    def _observed(self) -> Array:
+    def observed(self) -> Array:
+        """The outcomes; an error where there are none."""
         if self.outcome is None:
             raise InputError("Outcomes are needed here: pass SharedOutcome(participation, outcome).")
         return self.outcome
 
     def _outcome_variance(self) -> float:
-        outcome = self._observed
+        outcome = self.observed
         variance = float(np.var(outcome, ddof=1))
         if not varies(outcome):
             raise InputError(
@@ -289,7 +290,7 @@ class SharedOutcome:
         mean = np.zeros(n_coefficients)
         variances = np.full(n_coefficients, variance)
         if self.intercept:
-            mean[0] = self._observed.mean()
+            mean[0] = self.observed.mean()
         if self.covariates is not None:
             spread = self.covariates.var(axis=0, ddof=1)
             first = int(self.intercept)
@@ -334,7 +335,7 @@ class SharedOutcome:
                 f"Each thread may have one new user; {rows_text(np.diff(loads.indptr) > 1)} of behavior_new have more. Without "
                 "a new fit their coefficients cannot be told apart: leave those threads out, or fit again with these users."
             )
-        residual = threads._observed - known(slice(0, n))  # (S, n)
+        residual = threads.observed - known(slice(0, n))  # (S, n)
         precision = params["noise_precision"][:, None]
         squares = np.asarray(loads.multiply(loads).sum(axis=0))
         taking_part = np.asarray((loads != 0).astype(float).toarray())
@@ -378,7 +379,7 @@ class SharedOutcome:
         return units, ThreadRegression(
             design=self.participation * (units.factor[0, 0] / sd),
             coefficient_design=self.coefficient_design @ coefficient_units.factor / sd,
-            outcome=(self._observed - expected) / sd,
+            outcome=(self.observed - expected) / sd,
             noise_variance=float(noise_variance),
             coefficient_units=coefficient_units,
         )
