@@ -60,7 +60,7 @@ def slopes_given_latent_forget_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     right = LinearLink.law_given_latent
 
     def wrong(self: LinearLink, latent: Any, z: Any, means: Any, factors: Any, precision: float) -> Any:
-        return right(self, latent, z, means, factors, 0.3 * precision)
+        return right(self, latent, z, means, factors, 0.02 * precision)
 
     monkeypatch.setattr(LinearLink, "law_given_latent", wrong)
 
