@@ -115,7 +115,7 @@ def test_what_is_wrong_is_said():
 
 class TestCompare:
     def test_the_link_is_seen(self, linked):
-        model, X, _, behavior = linked
+        model, _, _, behavior = linked
         none = dv.DualViewMixture(1, **SETTINGS).fit(None, behavior)
         table = dv.compare({"none": none, "linear": model})
         assert table.index[0] == "linear"
@@ -134,7 +134,7 @@ class TestCompare:
         np.testing.assert_allclose(values[1, 7], expected)
 
     def test_what_is_wrong_is_said(self, linked):
-        model, X, _, behavior = linked
+        model, _, _, behavior = linked
         with pytest.raises(InputError, match="two fitted models or more"):
             dv.compare({"one": model})
         fewer = dv.DualViewMixture(1, n_warmup=5, n_draws=10, n_chains=2).fit(None, behavior.take(np.arange(50)))
