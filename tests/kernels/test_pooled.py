@@ -144,6 +144,20 @@ def test_compiled_draws_are_those_of_python(n_dims, kind):
         np.testing.assert_allclose(compiled, plain, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("n_dims", "kind"), [(1, "gram"), (1, "common"), (3, "own")])
+def test_compiled_draws_of_many_groups_are_those_of_python(n_dims, kind):
+    case = Case(n_dims, kind)
+    case.z = case.rng.integers(0, 40, 60)
+    case.observations = Observations(case.rng, 60, n_dims, kind, n_outcomes=25)
+    case.means = case.rng.standard_normal((40, n_dims))
+    assert 40 * n_dims > 2 * pooled.WIDTH
+    kernels = pooled.redraw_pooled, python_of(pooled.redraw_pooled)
+    drawn = [case.redraw(np.random.default_rng(2), kernel) for kernel in kernels]
+    for compiled, plain in zip(*drawn, strict=True):
+        np.testing.assert_allclose(compiled, plain, rtol=1e-9)
+    np.testing.assert_array_equal(drawn[0][-2], drawn[0][0][case.z])
+
+
 @pytest.mark.parametrize(("n_dims", "kind"), [(1, "gram"), (1, "common"), (2, "own")])
 def test_groups_take_their_turn(n_dims, kind, monkeypatch):
     """Groups of two components: each draw is the dense conditional given the groups as they then are."""

@@ -26,7 +26,7 @@ def behavior(**options: Any) -> dv.SharedOutcome:
 
 
 def fit(**options: Any) -> dv.DualViewMixture:
-    return dv.DualViewMixture(pooling="cluster", **SHORT | options).fit(FORUM.features, behavior())
+    return dv.DualViewMixture(**SHORT | {"pooling": "cluster"} | options).fit(FORUM.features, behavior())
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,7 @@ def test_users_of_a_cluster_have_one_coefficient_and_there_is_no_spread(fitted: 
     assert not any("behavior.base_dof" in name for name in post.diagnostics().index)
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_files_are_read_again_and_predict_the_same(fitted: dv.DualViewMixture, tmp_path: Path) -> None:
     fitted.posterior_.save(tmp_path / "run.nc")
     again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
