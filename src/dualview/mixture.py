@@ -184,8 +184,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         """An estimator that predicts from a posterior, for example one that ``dualview.load`` read."""
         model = cls(posterior.n_clusters, link="linear" if "slopes" in posterior else None, pooling=posterior.pooling)
         if "features" in posterior.units:
-            model.n_features_in_ = len(posterior.feature_names)
-            model.feature_names_in_ = np.array(posterior.feature_names, dtype=object)
+            names = posterior.feature_names
+            model.n_features_in_ = len(names)
+            if names != [f"x{j}" for j in range(len(names))]:  # else X came without names
+                model.feature_names_in_ = np.array(names, dtype=object)
         model._take(posterior, posterior.behavior)
         return model
 

@@ -88,6 +88,7 @@ LAWS = {
 }
 WIDTHS = [0.02, 1.0, 30.0, 1e6]
 sample = slices.sampler(target)
+limited = slices.sampler(target, reach=3)
 
 
 def spread(law):
@@ -119,6 +120,19 @@ def test_a_step_from_the_law_stays_in_it(name, width):
     check_stays(sample, name, width)
 
 
+@pytest.mark.parametrize("width", [0.02, 0.3, 1.0])
+@pytest.mark.parametrize("name", LAWS)
+def test_a_limited_step_from_the_law_stays_in_it(name, width):
+    check_stays(limited, name, width)
+
+
+def test_a_limited_step_is_limited():
+    starts = np.full(2000, -30.0)
+    moved = step(limited, [NORMAL, 0.0, 1.0], starts, 0.5, 4) - starts
+    assert np.abs(moved).max() <= 3 * 0.5
+    assert np.abs(step(sample, [NORMAL, 0.0, 1.0], starts, 0.5, 4) - starts).max() > 10.0
+
+
 @pytest.mark.parametrize("start", [-1.0, 1.0])
 @pytest.mark.parametrize("name", [name for name in LAWS if "two" not in name and "beta" not in name])
 def test_chains_from_far_away_come_to_the_law(name, start):
@@ -144,7 +158,7 @@ def mutant(old, new):
     assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times"
     scope = dict(vars(slices))
     exec(source.replace(old, new), scope)
-    return scope["sampler"](target)
+    return scope["sampler"](target, reach=2 if "n_left" in old else 0)
 
 
 def check_a_few(kernel):
@@ -167,6 +181,7 @@ def test_the_check_for_mutants_passes_the_sampler():
         pytest.param("left = start - width * random(rng)", "left = start - 0.1 * width", id="the interval is not at random"),
         pytest.param(">= height or not left < right", ">= height - 0.5", id="accepts below the slice"),
         pytest.param("left = edge(parameters, left, -width, height)", "", id="does not step out to the left"),
+        pytest.param("n_left = min(int(random(rng) * reach), reach - 1)", "n_left = 0", id="never steps out to the left"),
     ],
 )
 def test_a_mutant_is_caught(old, new):

@@ -46,7 +46,6 @@ def test_users_of_a_cluster_have_one_coefficient_and_there_is_no_spread(fitted: 
     assert not any("behavior.base_dof" in name for name in post.diagnostics().index)
 
 
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_files_are_read_again_and_predict_the_same(fitted: dv.DualViewMixture, tmp_path: Path) -> None:
     fitted.posterior_.save(tmp_path / "run.nc")
     again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
@@ -168,13 +167,16 @@ def test_newcomers_who_meet_in_a_new_cluster_share_its_coefficient() -> None:
         weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
         new_weight=np.full(n_draws, alpha),
         total=np.full(n_draws, 3.0 + alpha),
-        latent=(np.tile([7.0] + [1.0] * n_fresh, n_draws), np.tile([0.0] + [4.0] * n_fresh, n_draws)),
+        latent=(np.tile([7.0] + [1.0] * n_fresh, n_draws)[:, None], np.tile([0.0] + [4.0] * n_fresh, n_draws)[:, None, None]),
+        roots=np.tile([0.0] + [2.0] * n_fresh, n_draws)[:, None, None],
+        shifts=lambda _x: np.zeros((1, 1, 1)),
         log_features=lambda _x, _n: np.zeros((1, len(draw))),
         pooled=True,
     )
     users = NewUsers(rows, None, 2)  # type: ignore[arg-type]
     _, means, variances = users.impute(np.random.default_rng(0), np.array([0, 1]))
     assert (variances == 0.0).all()
+    means = means[..., 0]
     opened = means[0] != 7.0
     probability = alpha / (3 + alpha)
     assert abs(opened.mean() - probability) < 4.5 * np.sqrt(probability * (1 - probability) / n_draws)

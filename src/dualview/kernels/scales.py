@@ -164,7 +164,9 @@ def log_latent_scale_density(log_scale, parameters):
     return prior + slope * step - 0.5 * curvature * step * step
 
 
-_sample_latent_scale = sampler(log_latent_scale_density)
+# From where a chain starts, or after a jump of what else explains the vectors, the likelihood may want them all at their means:
+# then the density is nearly flat down to scales that rounding makes zero.
+_sample_latent_scale = sampler(log_latent_scale_density, reach=10)
 
 
 @inlined
