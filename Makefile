@@ -14,7 +14,7 @@ export OMP_NUM_THREADS = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 PAPER_OUT ?= reproduced
-STUDIES = all models information starts sensitivity randomised unstructured overlap shapes users baselines
+STUDIES = all models information starts sensitivity randomised unstructured overlap shapes users draws baselines
 
 .PHONY: demo test test-slow bench paper lint format clean
 

@@ -283,7 +283,7 @@ def reproduce(
     ----------
     names
         Studies: all (= agreement disagreement iris cost), or any of agreement, disagreement, iris, cost, models, information,
-        starts, sensitivity, randomised, unstructured, overlap, shapes, users, baselines.
+        starts, sensitivity, randomised, unstructured, overlap, shapes, users, draws, baselines.
     out
         Folder for the results. Studies that are asked for later may share it.
     quick

@@ -73,7 +73,7 @@ def test_every_study_writes_its_section_and_its_figures(tmp_path, capsys):
     report = (tmp_path / "report.md").read_text()
     pictures = {path.name for path in tmp_path.glob("*.png")}
     assert {line.split("](")[1].split(")")[0] for line in report.splitlines() if line.startswith("![")} == pictures
-    assert len(pictures) == 19
+    assert len(pictures) == 20
     assert {row["study"] for row in rows(tmp_path)} == set(STUDIES)
     assert "Wrote" in capsys.readouterr().out
     assert not re.search(r"\bnan\b", report)
@@ -174,6 +174,7 @@ def test_averages_are_means_and_standard_errors():
 def test_gains_have_the_right_sign():
     (point,) = compared(frame_of(2.0, 3.0), "agreement", "nll")
     assert point.gain == pytest.approx(3.3665 - 2.5)
+    assert point.standard_errors == pytest.approx(point.gain / (0.1179**2 + 0.5**2) ** 0.5)
     (point,) = compared(frame_of(2.0), "agreement", "ari")
     assert point.gain == pytest.approx(0.5 - 0.4746)
 

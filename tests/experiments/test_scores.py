@@ -1,6 +1,7 @@
 """What is measured of a fit, by hand and by a real one."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -75,6 +76,11 @@ def test_scaled_constants_reach_the_fit(forum):
     scaled = fit(cell, forum)
     assert np.allclose(scaled.feature_prior.covariance, 4 * np.cov(forum.features, rowvar=False))
     assert np.allclose(scaled.posterior_.units["features"].prior[1], scaled.feature_prior.covariance)
+
+
+def test_chains_can_start_at_the_truth(forum):
+    started = fit(replace(CELL, effort=Effort(1, 0, 4, 1), fit=(("init", "truth"),)), forum)
+    assert started.init is forum.labels
 
 
 def test_sizes_of_known_draws():

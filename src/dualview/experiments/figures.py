@@ -107,8 +107,7 @@ def _finish(ax: "Axes", metric: str, x_label: str) -> None:
         ax.axhline(FLOOR, color=MUTED, linestyle=":", linewidth=1.2, label=f"entropy of the noise, {FLOOR:.3f}")
         ax.margins(y=0.06)
     if metric == "ari":
-        low = ax.get_ylim()[0]
-        ax.set_ylim(min(0.0, low), 1.03)
+        ax.set_ylim(min(-0.03, ax.get_ylim()[0]), 1.03)
     ax.spines[["top", "right"]].set_visible(False)
 
 

@@ -36,13 +36,15 @@ COMPARED = ("dual-DP", "dual-fixed", "single")
 def fit(cell: Cell, forum: Forum) -> DualViewMixture:
     """The model of a cell, fitted to its forum.
 
-    Options of a cell's fit: init and n_auxiliary are the estimator's; feature_scale and behavior_scale multiply the covariance
-    of a view's constants.
+    Options of a cell's fit: init and n_auxiliary are the estimator's, and init "truth" starts at the true clusters;
+    feature_scale and behavior_scale multiply the covariance of a view's constants.
     """
     kind = MODELS[cell.model]
     behavior = SharedOutcome(forum.participation, forum.outcome) if kind.behavior else None
     features = forum.features if kind.features else None
     options: dict[str, Any] = dict(cell.fit)
+    if options.get("init") == "truth":
+        options["init"] = forum.labels
     if "feature_scale" in options:
         options["feature_prior"] = _scaled(forum.features, options.pop("feature_scale"))
     if "behavior_scale" in options:

@@ -56,6 +56,11 @@ class Comparison(NamedTuple):
         """How much better ours is: lower NLL, higher ARI."""
         return self.published - self.ours if self.metric == "nll" else self.ours - self.published
 
+    @property
+    def standard_errors(self) -> float:
+        """The gain in standard errors of the difference."""
+        return self.gain / float(np.hypot(self.published_error, self.ours_error))
+
 
 def compared(frame: pd.DataFrame, scenario: str, metric: str) -> list[Comparison]:
     """Every published point of a scenario at whose size there are fits."""

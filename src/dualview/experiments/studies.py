@@ -1,7 +1,7 @@
 """The studies by name, and the cells each consists of."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dualview.errors import InputError
@@ -34,6 +34,7 @@ class Plan:
     few_sizes: tuple[int, ...]  # threads and repetitions of the other studies
     few_repetitions: int
     users: tuple[int, ...]
+    draw_sizes: tuple[int, ...]  # threads of the study of other draws of users
     effort: Effort
     cost_effort: Effort
 
@@ -47,6 +48,7 @@ class Plan:
             few_sizes=(10, 30, 50, 100),
             few_repetitions=3,
             users=(10, 25, 50, 75, 100),
+            draw_sizes=(20, 30, 50, 70),
             effort=Effort(n_chains=2, n_warmup=5000, n_draws=2000, thin=5),
             cost_effort=Effort(n_chains=1, n_warmup=15000, n_draws=15000, thin=1),
         )
@@ -61,6 +63,7 @@ class Plan:
             few_sizes=(10, 100),
             few_repetitions=1,
             users=(10, 50, 100),
+            draw_sizes=(20, 50),
             effort=Effort(n_chains=2, n_warmup=500, n_draws=750, thin=2),
             cost_effort=Effort(n_chains=1, n_warmup=1000, n_draws=4000, thin=1),
         )
@@ -114,7 +117,8 @@ def _information(plan: Plan) -> list[Cell]:
 
 
 def _starts(plan: Plan) -> list[Cell]:
-    settings = [(("init", "one"), ("n_auxiliary", 3)), *((("init", "kmeans"), ("n_auxiliary", n)) for n in (3, 4, 5))]
+    settings = [(("init", start), ("n_auxiliary", 3)) for start in ("one", "truth")]
+    settings += [(("init", "kmeans"), ("n_auxiliary", n)) for n in (3, 4, 5)]
     return [
         plan.cell(scenario, "dual-DP", repetition=repetition, fit=setting)
         for scenario in SCENARIOS
@@ -175,6 +179,16 @@ def _users(plan: Plan) -> list[Cell]:
     ]
 
 
+def _draws(plan: Plan) -> list[Cell]:
+    """The disagreement scenario with other users, coefficients and test threads: the paper's figure shows one draw of them."""
+    return [
+        replace(plan.cell("disagreement", model, n), seed=plan.seed + draw)
+        for n in plan.draw_sizes
+        for model in ("dual-DP", "dual-fixed")
+        for draw in range(plan.repetitions)
+    ]
+
+
 def _baselines(plan: Plan) -> list[Cell]:
     """Clusterings do not see the threads: their repetitions differ in the seed of the algorithm only."""
     return [
@@ -200,6 +214,7 @@ STUDIES: dict[str, Callable[[Plan], list[Cell]]] = {
     "overlap": _overlap,
     "shapes": _shapes,
     "users": _users,
+    "draws": _draws,
     "baselines": _baselines,
 }
 

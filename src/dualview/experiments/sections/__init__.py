@@ -19,5 +19,6 @@ SECTIONS: dict[str, Callable[[Findings], Section]] = {
     "overlap": beyond.overlap,
     "shapes": beyond.shapes,
     "users": beyond.users,
+    "draws": beyond.draws,
     "baselines": beyond.baselines,
 }

@@ -7,8 +7,8 @@ import pandas as pd
 from dualview.experiments import figures, published
 from dualview.experiments.baselines import CLUSTERINGS
 from dualview.experiments.extras import ALPHA_SCALES
-from dualview.experiments.results import averages
-from dualview.experiments.sections.parts import Findings, Section, convergence, pivot, table
+from dualview.experiments.results import averages, compared
+from dualview.experiments.sections.parts import Findings, Section, convergence, pivot, shown, table
 from dualview.experiments.studies import FEW_THREADS
 
 
@@ -16,8 +16,8 @@ def starts(found: Findings) -> Section:
     """The two initialisations, and the number of auxiliary components."""
     parts = [
         "## Where chains start, and auxiliary components",
-        f"dual-DP with {FEW_THREADS} threads: everybody in one cluster or k-means with 10, and 3, 4 or 5 auxiliary components. "
-        "A sampler that has forgotten its start gives the same numbers in every row, up to Monte-Carlo error.",
+        f"dual-DP with {FEW_THREADS} threads: everybody in one cluster, the truth, or k-means with 10, and 3, 4 or 5 auxiliary "
+        "components. A sampler that has forgotten its start gives the same numbers in every row, up to Monte-Carlo error.",
         "![Starts](starts.png)",
     ]
     for score, words in (("nll", "test NLL"), ("ari", "adjusted Rand index"), ("n_clusters", "mean number of clusters")):
@@ -153,6 +153,38 @@ def users(found: Findings) -> Section:
     return Section(
         "\n\n".join(parts), {"users.png": figures.lines(found.frame, "n_users", "users", ("nll", "ari"), "scenario")}
     )
+
+
+def draws(found: Findings) -> Section:
+    """Other draws of the users, beside the paper's one."""
+    rows = []
+    for metric in ("nll", "ari"):
+        for p in compared(found.frame, "disagreement", metric):
+            part = found.frame[(found.frame["model"] == p.model) & (found.frame["n_threads"] == p.n_threads)]
+            spread = part[metric].std()
+            rows.append(
+                [
+                    f"{metric.upper()}, {p.model}",
+                    str(p.n_threads),
+                    shown(p.published, p.published_error),
+                    shown(p.ours, p.ours_error),
+                    f"{spread:.3f}",
+                    f"{p.gain:+.3f}",
+                ]
+            )
+    header = ["score, model", "threads", "published", "dualview, mean over draws", "deviation between draws", "gain"]
+    text = f"""## Other users
+
+In the figures users, coefficients and test threads are one draw, here as in the paper, and error bars do not see how the draw
+of users matters. The disagreement scenario with {found.plan.repetitions} draws of everything (seeds {found.plan.seed} to
+{found.plan.seed + found.plan.repetitions - 1}):
+
+![Other users](draws.png)
+
+{table(header, rows)}
+
+{convergence(found.frame)}"""
+    return Section(text, {"draws.png": figures.results(found.frame, "disagreement")})
 
 
 def baselines(found: Findings) -> Section:
