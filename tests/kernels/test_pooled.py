@@ -15,7 +15,7 @@ from dualview.kernels.streams import stream_of
 from kernels.observations import Observations
 from kernels.test_assign import Columns, Twin, Z, implied, precision, shares, stream_with
 from kernels.test_gaussian import check_ratio
-from yardsticks import check_constant, check_mean, positive_definite, python_of
+from yardsticks import check_constant, check_mean, positive_definite, python_of, upper_factor
 
 KINDS = [(1, "gram"), *itertools.product([1, 2, 3], ["common", "own"])]
 N_COMPONENTS = 5  # the last one is empty
@@ -200,6 +200,15 @@ def test_clusters_that_cannot_be_told_apart_are_drawn_one_by_one(kind):
         expected[k] += linear
     np.testing.assert_allclose(means, expected, rtol=1e-6)
     assert np.isfinite(means).all()
+
+
+@pytest.mark.parametrize("n_dims", [1, 2, 4])
+def test_the_prior_of_components_is_the_bases(n_dims):
+    base_mean, base_precision, *_ = Case(n_dims, "common").base
+    for kernel in (pooled.prior_of, python_of(pooled.prior_of)):
+        means, factors = kernel(3, base_mean, base_precision)
+        np.testing.assert_array_equal(means, np.tile(base_mean, (3, 1)))
+        np.testing.assert_allclose(factors, np.tile(upper_factor(base_precision), (3, 1, 1)), rtol=1e-12, atol=1e-15)
 
 
 def test_empty_clusters_come_from_their_prior():

@@ -218,12 +218,9 @@ class Moving:
     def latent_prior(self) -> Prior:
         """The prior of latent vectors given their clusters; of the clusters' own vectors when users share them."""
         _, _, means, factors = self.columns
-        if not self.model.pooled:
-            return Prior(self.z, means, factors)
-        mean, precision, _, _ = self.latent_base
-        factor = np.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1]  # upper T with T Tᵀ = R_0
-        shared_means, shared_factors = (np.repeat(part[None], len(means), axis=0) for part in (mean, factor))
-        return Prior(self.z, shared_means, shared_factors, pooled=True)
+        if self.model.pooled:
+            means, factors = pooled.prior_of(len(means), *self.latent_base[:2])
+        return Prior(self.z, means, factors, self.model.pooled)
 
     def check(self) -> None:
         """Raise where numbers have run out of range."""
@@ -239,8 +236,8 @@ class Moving:
         if self.model.features is not None:
             views["features"] = self.model.views["features"].state(Components(means, factors), self.base)
         if latent is not None:
-            if self.model.pooled:
-                latent_means[self.z] = latent  # the likelihood may have moved them
+            if self.model.pooled and latent is not self.latent:  # the likelihood has moved them
+                latent_means[self.z] = latent
             views["behavior"] = self.model.views["behavior"].state(Components(latent_means, latent_factors), self.latent_base)
         return State(self.z, self.alpha, views, latent, params)
 

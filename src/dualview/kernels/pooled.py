@@ -10,6 +10,8 @@ components from first to end. effects (N, columns of a group): the e_i; touched 
 zero.
 """
 
+import math
+
 import numpy as np
 
 from dualview.kernels.compiling import compiled
@@ -157,3 +159,19 @@ def redraw_pooled(rng, z, latent, means, base, terms):
     factors = np.empty((n_components, 0, 0))
     base_mean, base_precision, base_covariance = draw_base(rng, means, factors, base[1], base[3])
     return means, factors, base_mean, base_precision, base_covariance, base[3]
+
+
+@compiled
+def prior_of(n_components, base_mean, base_precision):
+    """(M2) of every component: means (K, q), and upper T with T Tᵀ = R_0, (K, q, q)."""
+    n_dims = base_mean.shape[0]
+    means, factors = np.empty((n_components, n_dims)), np.zeros((n_components, n_dims, n_dims))
+    for k in range(n_components):
+        means[k] = base_mean
+        for j in range(n_dims - 1, -1, -1):
+            for i in range(j, -1, -1):
+                rest = base_precision[i, j]
+                for d in range(j + 1, n_dims):
+                    rest -= factors[k, i, d] * factors[k, j, d]
+                factors[k, i, j] = math.sqrt(rest) if i == j else rest / factors[k, j, j]
+    return means, factors
