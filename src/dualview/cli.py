@@ -231,6 +231,23 @@ def summary(run: Path, *, json: bool = False) -> None:
     print(dumps(found, indent=2) if json else summary_text(found))
 
 
+def compare(runs: tuple[Path, ...]) -> None:
+    """Rank runs of the same threads by leave-one-out scores: with a link and without, with other numbers of clusters.
+
+    elpd is the sum of the scores, more is better; difference is how far a run lies behind the best.
+
+    Example: dualview compare run linked-run
+
+    Parameters
+    ----------
+    runs
+        Folders of two finished runs or more.
+    """
+    from dualview.runs import compare_runs
+
+    print(compare_runs(runs))
+
+
 def plot(run: Path) -> None:
     """Draw what the run has: users by features, latent coefficients, similarity, numbers of clusters, traces.
 
@@ -485,7 +502,7 @@ def forum(
     report(out)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, resume, predict, summary, plot, report, reproduce, forum)
+COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, resume, predict, summary, plot, compare, report, reproduce, forum)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,6 +5,7 @@ A folder holds request.json (what was asked, enough to ask again), the run's che
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,19 @@ def opened(folder: Path) -> DualViewMixture:
     if not path.is_file():
         raise FileError(f"{folder} has no posterior.nc: the run is not finished. 'dualview resume {folder}' goes on with it.")
     return DualViewMixture.from_posterior(load(path))
+
+
+def compare_runs(folders: Sequence[Path]) -> str:
+    """A table of runs of the same threads, by how well each predicts a thread it has not seen; the best first."""
+    from dualview.compare import compare
+
+    models = {}
+    for folder in folders:
+        model = opened(folder)
+        model.behavior_ = _inputs(Request.load(folder))[1]
+        models[str(folder)] = model
+    table = compare(models)
+    return str(table.to_string(float_format=lambda value: f"{value:.1f}"))
 
 
 def user_table(model: DualViewMixture) -> pd.DataFrame:
