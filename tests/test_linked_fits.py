@@ -123,7 +123,7 @@ class TestCompare:
         assert table.loc["none", "difference"] > 0.0
 
     def test_log_likelihoods_are_the_behaviours(self, linked):
-        from dualview.compare import log_likelihoods
+        from dualview.comparison import log_likelihoods
 
         model, _, _, behavior = linked
         values = log_likelihoods(model)

@@ -51,6 +51,8 @@ def test_parameters_are_those_of_the_design():
         "init": "kmeans",
         "feature_prior": None,
         "behavior_prior": None,
+        "link": None,
+        "pooling": None,
         "keep": "draws",
         "n_whole": 100,
         "checkpoint": None,

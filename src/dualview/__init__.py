@@ -8,7 +8,7 @@ from dualview._version import __version__
 if TYPE_CHECKING:
     from dualview import datasets, errors, forum, plots, report
     from dualview.behaviors import BinaryOutcomes, PairwiseChoices, SharedOutcome, UserRegression
-    from dualview.compare import compare
+    from dualview.comparison import compare
     from dualview.forum.data import read_forum
     from dualview.mixture import DualViewMixture
     from dualview.posterior import Posterior, load
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Names are looked up when first used, so that ``import dualview`` and the command line start at once.
 _HOMES = {
-    "compare": "dualview.compare",
+    "compare": "dualview.comparison",
     "BinaryOutcomes": "dualview.behaviors",
     "DualViewMixture": "dualview.mixture",
     "GaussianPrior": "dualview.units",

@@ -125,7 +125,7 @@ def opened(folder: Path) -> DualViewMixture:
 
 def compare_runs(folders: Sequence[Path]) -> str:
     """A table of runs of the same threads, by how well each predicts a thread it has not seen; the best first."""
-    from dualview.compare import compare
+    from dualview.comparison import compare
 
     models = {}
     for folder in folders:

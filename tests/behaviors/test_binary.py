@@ -62,10 +62,10 @@ def test_by_default_standardised_items_have_a_standard_prior():
 
 def test_many_choices_of_one_user_give_a_logistic_regression():
     rng = np.random.default_rng(1)
-    design = rng.normal(size=(1500, 2))
-    outcome = rng.random(1500) < expit(design @ [1.0, -0.5] + 0.3)
-    behavior = dv.BinaryOutcomes(np.zeros(1500, dtype=int), design, outcome, intercept=True, n_users=2)
-    model = dv.DualViewMixture(1, n_warmup=300, n_draws=1500, n_chains=2).fit(None, behavior)
+    design = rng.normal(size=(600, 2))
+    outcome = rng.random(600) < expit(design @ [1.0, -0.5] + 0.3)
+    behavior = dv.BinaryOutcomes(np.zeros(600, dtype=int), design, outcome, intercept=True, n_users=2)
+    model = dv.DualViewMixture(1, n_warmup=200, n_draws=800, n_chains=2).fit(None, behavior)
     fit = sm.Logit(outcome.astype(float), sm.add_constant(design)).fit(disp=0)
     draws = model.posterior_.flat("latent")[:, 0]
     assert (np.abs(draws.mean(axis=0) - fit.params) < 0.35 * fit.bse).all()

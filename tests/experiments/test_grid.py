@@ -78,6 +78,7 @@ def test_a_torn_file_is_run_again(tmp_path):
     assert work.asked == [CELLS[2]]
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_to_the_same_numbers(tmp_path):
     with pytest.raises(KeyboardInterrupt, match="2 of 4 fits are saved"):
         run(tmp_path / "stopped", Counted(stops_at=2, work=run_cell))

@@ -270,6 +270,13 @@ RUINOUS = {"noise-variance-for-precision"}  # these end many chains in an error
 
 # Kept for `make test-slow`: each compiles the whole assignment sweep or a view again.
 SLOW = {
+    "printed-r0",
+    "printed-beta-sum-from-zero",
+    "alpha-fixed-as-process",
+    "every-auxiliary-weighs-alpha",
+    "scales-forget-prior",
+    "noise-ignores-covariates",
+    "noise-variance-for-precision",
     "residuals-go-the-wrong-way",
     "latent-drawn-from-prior",
     "singleton-parameters-not-reused",

@@ -165,7 +165,10 @@ def test_one_compiled_call_is_the_sweep_by_blocks(name: str, with_gram: bool, mo
     state = model.draw_prior(rng)
     model = model.simulate(rng, state)
     for seed in range(5):
-        one, other = gibbs.Moving.of(model, state), gibbs.Moving.of(model, state)
+        one, other = (
+            gibbs.Moving.of(np.random.default_rng(0), model, state),
+            gibbs.Moving.of(np.random.default_rng(0), model, state),
+        )
         one.sweep_at_once(stream_of(np.random.default_rng(seed)), 3)
         if model.features is None and not with_gram:  # sums over features are added up block by block
             monkeypatch.setattr(gibbs, "BLOCK", 2)
@@ -186,7 +189,7 @@ def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: p
         likelihood = dv.SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
         model = Model(ChineseRestaurant(), forum.features / forum.features.std(), likelihood, 20, pooled=True)
         state = gibbs.start(np.random.default_rng(0), model, np.arange(20) % 4)
-        moving = gibbs.Moving.of(model, state)
+        moving = gibbs.Moving.of(np.random.default_rng(0), model, state)
         assert (moving.terms.gram.size > 0) == (most > 0)
         moving.sweep_at_once(stream_of(np.random.default_rng(5)), 3)
         moved.append(moving)
@@ -242,7 +245,7 @@ def chain(rng: np.random.Generator, model: Model, n_auxiliary: int, n: int) -> l
     state = State(np.zeros(N_USERS, dtype=np.int64), ALPHA, views, np.full((N_USERS, 1), CENTRE), params)
     draws = []
     for _ in range(n):
-        moving, stream = gibbs.Moving.of(model, state), stream_of(rng)
+        moving, stream = gibbs.Moving.of(np.random.default_rng(0), model, state), stream_of(rng)
         means, *_ = pooled.redraw_pooled(
             stream, moving.z, moving.latent, moving.columns[2], moving.latent_base, tuple(moving.terms)
         )

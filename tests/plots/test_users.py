@@ -200,7 +200,7 @@ def test_latent_legend_hides_nobody(model, forum, labels):
 
 
 def test_names_of_neighbouring_small_clusters_do_not_collide(axes):
-    users._label_latent(axes, [(0.0, "10"), (2.5, "11"), (100.0, "12")], 200.0)
+    users._label_latent(axes, [(0.0, "10"), (2.5, "11"), (100.0, "12")], 200.0, "power")
     assert [t.get_text() for t in axes.get_xticklabels()] == ["10", "12"]
 
 

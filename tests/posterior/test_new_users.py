@@ -119,12 +119,14 @@ def test_new_users_meet_in_a_new_cluster_as_often_as_the_prior_says(alpha: float
         weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
         new_weight=np.full(n_draws, alpha),
         total=np.full(n_draws, 3.0 + alpha),
-        latent=(np.tile(np.arange(1.0 + n_fresh), n_draws), np.ones(len(draw))),  # the cluster's number for a coefficient
+        latent=(np.tile(np.arange(1.0 + n_fresh), n_draws)[:, None], np.ones((len(draw), 1, 1))),  # the cluster's number
+        shifts=lambda _x: np.zeros((1, 1, 1)),
         log_features=lambda _x, _n: np.zeros((1, len(draw))),
         pooled=False,
     )
     users = NewUsers(rows, None, 2)  # type: ignore[arg-type]
     log_density, clusters, _ = users.impute(np.random.default_rng(0), np.array([0, 1]))
+    clusters = clusters[..., 0]
     np.testing.assert_allclose(log_density, 0.0, atol=1e-12)
     first, second = clusters
     expected = {

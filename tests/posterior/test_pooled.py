@@ -121,7 +121,8 @@ def small_fit(seed: int, n_users: int, threads: slice, n_clusters: int | None) -
 THRESHOLDS = np.array([-2.5, -1.5, 0.0, 1.5])
 
 
-@pytest.mark.parametrize("n_clusters", [None, pytest.param(3, marks=pytest.mark.slow)], ids=["inferred", "fixed"])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_clusters", [None, 3], ids=["inferred", "fixed"])
 def test_prediction_with_outcomes_equals_a_fit_that_includes_them(n_clusters: int | None) -> None:
     def predicted(seed: int) -> np.ndarray:
         model = small_fit(seed, N_USERS, slice(2, None), n_clusters)

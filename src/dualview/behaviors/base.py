@@ -132,10 +132,6 @@ class Behavior(Protocol):
     def __len__(self) -> int:
         """The number of users."""
 
-    @property
-    def observed(self) -> Array:
-        """The outcomes; an error where there are none."""
-
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
         """The units of the latent vectors, from the data where no prior is given, and the likelihood in working units."""
 
