@@ -176,13 +176,13 @@ def test_json_that_is_not_utf8(tmp_path: Path) -> None:
     [
         (b"", InputError, "is empty"),
         (b"\n \n", InputError, "is empty"),
-        (gzip.compress(b""), InputError, "is empty"),
+        (gzip.compress(b"", mtime=0), InputError, "is empty"),
         (b"thread,user,time\n", InputError, "has no posts"),
         (b"a,b\n1,2\n", InputError, "column for thread and user and time.*It has a, b"),
         (b"thread,user,user,time\n1,a,b,2\n", InputError, "name each column once.*'user'"),
         (b"thread,user,time\n1,a,2\n1,b\n", FileError, "cannot be read"),
         (b'{"thread": 1, "user": "a", "time": 2}\n{"thread": 1, "user": \n', FileError, "cannot be read"),
-        (gzip.compress(b"thread,user,time\n" + b"1,a,1600000000\n" * 9999)[:60], FileError, "cannot be"),
+        (gzip.compress(b"thread,user,time\n" + b"1,a,1600000000\n" * 9999, mtime=0)[:60], FileError, "cannot be"),
         (zstandard.compress(b"thread,user,time\n" + b"1,a,1600000000\n" * 9999)[:30], FileError, "cannot be"),
         (b"PAR1 and nothing else", FileError, "cannot be read"),
         (
