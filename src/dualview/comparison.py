@@ -19,6 +19,7 @@ from dualview.mixture import DualViewMixture
 
 Array = NDArray[np.float64]
 
+_FEWEST = 25  # draws, for the tail of a Pareto law
 _UNSURE = 0.7  # Pareto shapes above it make an observation's score unreliable (Vehtari and others 2024)
 
 
@@ -54,11 +55,14 @@ def compare(models: Mapping[str, DualViewMixture], behavior: Any = None) -> pd.D
     """
     if len(models) < 2:
         raise InputError(f"compare takes two fitted models or more, by name; got {len(models)}.")
-    scores = {name: _leave_one_out(log_likelihoods(model, behavior)) for name, model in models.items()}
-    sizes = {name: len(score.elpd_i) for name, score in scores.items()}
-    if len(set(sizes.values())) > 1:
-        text = ", ".join(f"{name}: {n}" for name, n in sizes.items())
+    values = {name: log_likelihoods(model, behavior) for name, model in models.items()}
+    if len({part.shape[2] for part in values.values()}) > 1:
+        text = ", ".join(f"{name}: {part.shape[2]}" for name, part in values.items())
         raise InputError(f"The fits must be to the same observations; they have {text}.")
+    short = [name for name, part in values.items() if part.shape[0] * part.shape[1] < _FEWEST]
+    if short:
+        raise InputError(f"compare needs at least {_FEWEST} draws of each fit; too few in {', '.join(short)}. Draw more.")
+    scores = {name: _leave_one_out(part) for name, part in values.items()}
     ranked = sorted(scores, key=lambda name: -float(scores[name].elpd))
     best = np.asarray(scores[ranked[0]].elpd_i)
     rows = {name: _row(scores[name], best) for name in ranked}

@@ -150,7 +150,7 @@ def test_vectors_of_behaviour_leave_the_joint_prior_as_it_is(partition: Any) -> 
 
 def test_vectors_of_behaviour_with_wrong_precisions_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Measurements.terms
-    monkeypatch.setattr(Measurements, "terms", lambda *args: (t := right(*args))._replace(precision=0.1 * t.precision))
+    monkeypatch.setattr(Measurements, "terms", lambda *args: (t := right(*args))._replace(precision=10.0 * t.precision))
     model = Model(FiniteDirichlet(3), None, measurements(), N_USERS)
     _, size = worst(joint_test(model, seed=0))
     assert size > REJECT
