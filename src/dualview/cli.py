@@ -291,8 +291,8 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments and set the published numbers beside the new ones.
 
-    Writes results.csv, figures and report.md. Killed, it goes on with the same command. About half an hour for "all" on two
-    cores; a first look takes under three minutes with --quick.
+    Writes results.csv, figures and report.md. Killed, it goes on with the same command. "all" takes about 40 minutes of CPU
+    time, shared by the cores; --quick takes about two, and the very first run a minute more for compiling.
 
     Example: dualview reproduce all --out reproduced --quick
 

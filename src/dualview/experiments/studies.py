@@ -34,7 +34,7 @@ class Plan:
     few_sizes: tuple[int, ...]  # threads and repetitions of the other studies
     few_repetitions: int
     users: tuple[int, ...]
-    draw_sizes: tuple[int, ...]  # threads of the study of other draws of users
+    draw_sizes: tuple[int, ...]  # threads of the study of other draws: where dual-DP lost to the published ARI with seed 0
     effort: Effort
     cost_effort: Effort
 

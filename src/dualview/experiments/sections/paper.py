@@ -109,9 +109,8 @@ def _ceiling(found: Findings) -> str:
     reached = adjusted_rand_score(truth, np.minimum(truth, truth.max() - 1))
     return (
         f"The partition that the features see, the last two clusters as one, has an adjusted Rand index of {reached:.3f}; to "
-        "go beyond it the coefficients must tell those two apart. The published curve comes as near to it as ours, from users "
-        "sorted by the truth. Whether chains that start at the truth end elsewhere is in `starts`, and how much depends on the "
-        "draw of users in `draws`."
+        "go beyond it the coefficients must tell those two apart. Whether chains that start at the truth end elsewhere "
+        "is in `starts`, and how much depends on the draw of users in `draws`."
     )
 
 
