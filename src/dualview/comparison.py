@@ -80,7 +80,7 @@ def log_likelihoods(model: DualViewMixture, behavior: Any = None) -> Array:
     if forecast.sds is None:
         values = log_expit((2.0 * outcome - 1.0) * locations)
     else:
-        sds = forecast.sds[:, None]
+        sds = forecast.spread(slice(0, forecast.n))
         values = -0.5 * np.log(2 * np.pi) - np.log(sds) - 0.5 * ((outcome - locations) / sds) ** 2
     post = model.posterior_
     return np.asarray(values).reshape(post.n_chains, post.n_draws, -1)

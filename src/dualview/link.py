@@ -139,6 +139,11 @@ class LinkedLikelihood:
     def n_dims(self) -> int:
         return self.inner.n_dims
 
+    @property
+    def per_user(self) -> tuple[str, ...]:
+        """Those parameters of the likelihood inside of which every user has one."""
+        return tuple(getattr(self.inner, "per_user", ()))
+
     def with_features(self, features: Array) -> "LinkedLikelihood":
         """The same with other features."""
         return replace(self, link=replace(self.link, features=features))
@@ -192,8 +197,8 @@ class LinkedLikelihood:
         inside = self.inner.log_density(self.functions(deviations, params), self._own(params))
         return inside + self.link.log_density(self._slopes(params))
 
-    def draw_prior(self, rng: np.random.Generator) -> Params:
-        return self.inner.draw_prior(rng) | self.link.draw_prior(rng).params()
+    def draw_prior(self, rng: np.random.Generator, z: Labels) -> Params:
+        return self.inner.draw_prior(rng, z) | self.link.draw_prior(rng).params()
 
     def simulate(self, rng: np.random.Generator, deviations: Array, params: Params) -> "LinkedLikelihood":
         return replace(self, inner=self.inner.simulate(rng, self.functions(deviations, params), self._own(params)))

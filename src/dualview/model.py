@@ -101,7 +101,7 @@ class Model:
         if self.likelihood is None:
             return State(z, alpha, views)
         latent = self.views["behavior"].simulate(rng, views["behavior"], z)
-        return State(z, alpha, views, latent, self.likelihood.draw_prior(rng))
+        return State(z, alpha, views, latent, self.likelihood.draw_prior(rng, z))
 
     def simulate(self, rng: np.random.Generator, state: State) -> "Model":
         """The same model with new data drawn given the state."""

@@ -283,7 +283,7 @@ class TestConstants:
     def test_prior_draws_and_simulated_outcomes_follow_their_laws(self):
         behavior, rng = threads(400, 5, intercept=True)
         likelihood = behavior.prepare(None)[1]
-        params = likelihood.draw_prior(rng)
+        params = likelihood.draw_prior(rng, np.zeros(5, dtype=int))
         assert params["coefficients"].shape == (1,)
         latent = rng.normal(size=(5, 1))
         params = {"noise_precision": 4.0, "coefficients": params["coefficients"]}
@@ -401,7 +401,7 @@ class TestParts:
         new = SharedOutcome(form(rng.random((7, 5))), covariates=rng.normal(size=(7, 2)), intercept=True)
         latent = rng.normal(size=(20, 5))
         params = {"coefficients": rng.normal(size=(20, 3)), "noise_precision": rng.gamma(2.0, size=20)}
-        n, known, sds, loads = behavior.forecast(new, latent, params, 0)
+        n, known, sds, loads, _ = behavior.forecast(new, latent, params, 0)
         dense = new.participation.toarray() if sparse.issparse(new.participation) else new.participation
         expected = latent @ dense.T + params["coefficients"] @ np.column_stack([np.ones(7), new.covariates]).T
         assert n == 7
@@ -416,10 +416,10 @@ class TestParts:
         behavior, rng = threads(intercept=True, form=form)
         participation = rng.random((7, 8)) * (rng.random((7, 8)) < 0.6)
         latent, params = rng.normal(size=(20, 5)), {"coefficients": rng.normal(size=(20, 1)), "noise_precision": np.ones(20)}
-        n, known, _, loads = behavior.forecast(form(participation), latent, params, 3)
+        n, known, _, loads, _ = behavior.forecast(form(participation), latent, params, 3)
         np.testing.assert_allclose(known(slice(0, n)), latent @ participation[:, :5].T + params["coefficients"])
         np.testing.assert_array_equal(loads.toarray(), participation[:, 5:])
-        n, known, _, loads = behavior.forecast(form(participation[:, 5:]), latent, params, 3)
+        n, known, _, loads, _ = behavior.forecast(form(participation[:, 5:]), latent, params, 3)
         np.testing.assert_allclose(known(slice(0, n)), np.tile(params["coefficients"], 7))
         np.testing.assert_array_equal(loads.toarray(), participation[:, 5:])
 

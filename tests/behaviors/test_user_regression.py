@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from scipy.stats import multivariate_normal
+from scipy.stats import chi2, kstest, multivariate_normal
 
 import dualview as dv
 from dualview.behaviors import Behavior
@@ -114,7 +114,7 @@ def test_evidence_is_the_likelihood_of_new_users_observations():
     behavior, rng = measures()
     new = dv.UserRegression([0, 0, 1], rng.normal(size=(3, Q)), rng.normal(size=3), n_users=3)
     precisions = rng.gamma(2.0, size=5)
-    constant, linear, precision = behavior.evidence(new, np.zeros((5, N_USERS, Q)), {"noise_precision": precisions}, 3)
+    constant, linear, precision, *_ = behavior.evidence(new, np.zeros((5, N_USERS, Q)), {"noise_precision": precisions}, 3)
     for j, rows in ((0, [0, 1]), (1, [2]), (2, [])):
         f = rng.normal(size=Q)
         residual = new.outcome[rows] - new.design[rows] @ f
@@ -178,6 +178,123 @@ class TestPrediction:
         assert model.predict_outcome(new, [[3.0, 4.0]], many).mean[0] == pytest.approx(target, abs=1.0)
 
 
+def two_kinds(n_each=12, n_rows=20, seed=4, **options):
+    """Calm users and wild ones, told apart by their features; the wild ones' noise has ten times the standard deviation."""
+    rng = np.random.default_rng(seed)
+    kind = np.repeat([0, 1], n_each)
+    X = 6.0 * kind[:, None] + rng.normal(size=(2 * n_each, 2))
+    user = np.repeat(np.arange(2 * n_each), n_rows)
+    design = rng.normal(size=(len(user), 1))
+    level = 3.0 * kind + rng.normal(size=2 * n_each)
+    outcome = design[:, 0] * level[user] + np.where(kind[user], 5.0, 0.5) * rng.normal(size=len(user))
+    return X, dv.UserRegression(user, design, outcome, noise="cluster", **options)
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    X, behavior = two_kinds()
+    return dv.DualViewMixture(n_warmup=200, n_draws=200, n_chains=2, random_state=1).fit(X, behavior), behavior
+
+
+class TestNoiseByCluster:
+    def test_each_cluster_has_its_noise(self, noisy):
+        model, _ = noisy
+        post = model.posterior_
+        assert post.to_arviz()["posterior"]["noise_precision"].dims == ("chain", "draw", "user")
+        sds = np.median(post.flat("noise_precision"), axis=0) ** -0.5
+        assert sds[:12] == pytest.approx(0.5, rel=0.25)
+        assert sds[12:] == pytest.approx(5.0, rel=0.25)
+        z, precision = post.flat("z"), post.flat("noise_precision")
+        same = z[:, :, None] == z[:, None, :]
+        np.testing.assert_array_equal(same, precision[:, :, None] == precision[:, None, :])
+        assert "mean log noise_precision" in post.diagnostics().index
+
+    def test_known_users(self, noisy):
+        model, behavior = noisy
+        new = behavior.take([3, 300])
+        predicted = model.predict_outcome(new)
+        latent, precision = model.posterior_.flat("latent"), model.posterior_.flat("noise_precision")
+        for i, u in enumerate(new.user):
+            locations = latent[:, u] * new.design[i, 0]
+            assert predicted.mean[i] == pytest.approx(locations.mean())
+            assert predicted.std[i] == pytest.approx(np.sqrt(locations.var() + (1 / precision[:, u]).mean()))
+
+    def test_new_users_by_features(self, noisy):
+        model, _ = noisy
+        new = dv.UserRegression([24, 25, 0], [[0.0], [0.0], [0.0]], n_users=26)
+        low, high = model.predict_outcome(new, X_new=[[0.0, 0.0], [6.0, 6.0]]).interval(0.5).T
+        assert (high - low)[:2] / 1.349 == pytest.approx([0.5, 5.0], rel=0.3)
+        assert (high - low)[2] / 1.349 == pytest.approx(0.5, rel=0.3)
+
+    def test_wild_observations_move_a_new_user_to_the_wild_cluster(self, noisy):
+        model, _ = noisy
+        middle = [[3.0, 3.0]]
+        shares = []
+        for size in (0.4, 4.0):
+            seen = dv.UserRegression([0] * 6, np.zeros((6, 1)), size * np.array([1, -1, 0.5, -1.5, 1, -1]))
+            new = dv.UserRegression([24], [[0.0]], n_users=25)
+            low, high = model.predict_outcome(new, middle, seen).interval(0.5)[0]
+            shares.append((high - low) / 1.349)
+        assert shares[0] < 1.5
+        assert shares[1] > 2.5
+
+    def test_evidence_under_each_clusters_noise_is_the_likelihood(self, noisy):
+        _, behavior = noisy
+        rng = np.random.default_rng(3)
+        new = dv.UserRegression([0, 0, 1], rng.normal(size=(3, 1)), rng.normal(size=3), n_users=3)
+        by_one = behavior.evidence(new, np.zeros((5, 24)), {"noise_precision": rng.gamma(1.0, size=(5, 24))}, 3)
+        noise, f = rng.gamma(2.0, size=7), 0.7
+        under = by_one.under(noise, slice(0, 2))
+        for j, rows in ((0, [0, 1]), (1, [2])):
+            residual = new.outcome[rows] - new.design[rows, 0] * f
+            expected = 0.5 * len(rows) * np.log(noise / (2 * np.pi)) - 0.5 * noise * (residual @ residual)
+            value = under.constant[:, j] + under.linear[:, j, 0] * f - 0.5 * under.precision[:, j, 0, 0] * f**2
+            np.testing.assert_allclose(value, expected, atol=1e-12)
+
+    def test_a_cluster_of_nobody_has_noise_from_the_prior(self, noisy):
+        model, behavior = noisy
+        candidates = model._candidates
+        noise = candidates.noise(behavior.forecast(behavior, *model._known, 0).noise)
+        fresh = candidates.component < 0
+        scale = behavior.prepare(None)[1].noise_variance
+        assert kstest(noise[fresh] * scale, chi2(1).cdf).pvalue > 1e-4
+        draw, z = candidates.draw[~fresh], model.posterior_.flat("z")
+        precision = model.posterior_.flat("noise_precision")
+        for row in np.flatnonzero(~fresh)[:50]:
+            i = candidates.draw[row]
+            k = row - np.flatnonzero(candidates.draw == i)[0]
+            assert (precision[i, z[i] == k] == noise[row]).all()
+        assert len(np.unique(draw)) == candidates.n_draws
+
+    def test_a_saved_posterior_predicts_the_same(self, noisy, tmp_path):
+        model, _ = noisy
+        model.posterior_.save(tmp_path / "run.nc")
+        again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
+        new = dv.UserRegression([24, 3], [[1.0], [1.0]], n_users=25)
+        for X_new in (np.array([[2.0, 2.0]]),):
+            ours, theirs = (m.predict_outcome(new, X_new=X_new) for m in (model, again))
+            np.testing.assert_array_equal(ours.interval(), theirs.interval())
+
+    def test_it_is_told_from_a_shared_noise(self, noisy):
+        model, behavior = noisy
+        shared = dv.UserRegression(behavior.user, behavior.design, behavior.outcome)
+        X, _ = two_kinds()
+        plain = dv.DualViewMixture(n_warmup=200, n_draws=200, n_chains=2, random_state=1).fit(X, shared)
+        table = dv.compare({"own": model, "shared": plain})
+        assert table.index[0] == "own"
+        assert table["difference"]["shared"] > 4 * table["difference_se"]["shared"]
+        assert behavior.fingerprint() != shared.fingerprint()
+
+    @pytest.mark.parametrize("options", [{"pooling": "cluster"}, {"link": "linear"}, {"keep": "summary", "n_whole": 10}])
+    def test_it_goes_with_every_option(self, options):
+        X, behavior = two_kinds(n_each=6)
+        model = dv.DualViewMixture(n_warmup=100, n_draws=60, n_chains=2, random_state=2, **options).fit(X, behavior)
+        sds = np.median(model.posterior_.flat("noise_precision"), axis=0) ** -0.5
+        assert sds[6:].min() > 2 * sds[:6].max()
+        model.posterior_.diagnostics()
+        assert np.isfinite(model.predict_outcome(behavior).nll(behavior.outcome))
+
+
 class TestUsers:
     def test_ids_are_matched(self):
         X = pd.DataFrame(np.random.default_rng(0).normal(size=(4, 2)), index=list("abcd"), columns=["p", "q"])
@@ -212,6 +329,7 @@ REFUSALS = {
     "negative": (lambda: dv.UserRegression([0, -1], [[1.0], [2.0]]), "positions from 0, or ids; got a negative"),
     "missing": (lambda: dv.UserRegression([0.0, np.nan], [[1.0], [2.0]]), "got fractions or missing values"),
     "n_users": (lambda: dv.UserRegression([0, 4], [[1.0], [2.0]], n_users=3), "n_users must be at least 5"),
+    "noise": (lambda: dv.UserRegression([0], [[1.0]], noise="own"), 'noise must be "shared" or "cluster"; got \'own\''),
     "unknown": (lambda: dv.UserRegression(["a", "b"], [[1.0], [2.0]], users=["a"]), "missing: b"),
     "twice": (lambda: dv.UserRegression(["a"], [[1.0]], users=["a", "a"]), "more than once: a"),
     "by users": (lambda: measures()[0][0], "behavior.split"),

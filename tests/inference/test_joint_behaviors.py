@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from checks import ACCEPT, REJECT, LostChainsError, joint_test, worst
+from checks import ACCEPT, REJECT, LostChainsError, joint_test, mutate, rebind, worst
 from dualview.behaviors.logit import LogitPanel
 from dualview.behaviors.panel import Panel
 from dualview.behaviors.panel_regression import PanelRegression
 from dualview.distributions import G
-from dualview.kernels import polya_gamma
+from dualview.inference import gibbs
+from dualview.kernels import assign, noise, polya_gamma, sweep
+from dualview.link import LinkedLikelihood
 from dualview.model import Model
 from dualview.partitions import ChineseRestaurant, FiniteDirichlet, OneCluster
+from dualview.units import GaussianPrior, Whitening
 
 N_USERS = 5
 USER = np.array([1, 2, 2, 3, 4, 1, 4, 4, 2])  # user 0 has no observations
@@ -24,8 +27,8 @@ def panel(n_dims: int) -> Panel:
     return Panel.of(USER, design, np.zeros(len(USER)), N_USERS)
 
 
-def regression(n_dims: int = 3) -> PanelRegression:
-    return PanelRegression(panel(n_dims), 1.0)
+def regression(n_dims: int = 3, by_cluster: bool = False) -> PanelRegression:
+    return PanelRegression(panel(n_dims), 1.0, by_cluster)
 
 
 def choices(n_dims: int = 3, n_items: int = 2) -> LogitPanel:
@@ -33,18 +36,35 @@ def choices(n_dims: int = 3, n_items: int = 2) -> LogitPanel:
     return LogitPanel(panel(n_dims), sparse.csr_array(appeal), np.linspace(-0.5, 0.5, len(USER)))
 
 
-def model(partition: Any, likelihood: Any, with_features: bool = True) -> Model:
-    return Model(partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS)
+def model(partition: Any, likelihood: Any, with_features: bool = True, pooled: bool = False) -> Model:
+    return Model(partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS, pooled)
+
+
+def linked(partition: Any, likelihood: Any) -> Model:
+    x, q = np.zeros((N_USERS, 2)), likelihood.n_dims
+    units, feature_units = (Whitening.of(GaussianPrior(np.zeros(n), np.eye(n))) for n in (q, 2))
+    return Model(partition, x, LinkedLikelihood.of(likelihood, x, units, feature_units), N_USERS)
 
 
 MODELS = {
     "regressions, process": lambda: model(ChineseRestaurant(), regression()),
     "regressions, three clusters": lambda: model(FiniteDirichlet(3), regression(2), False),
+    "noise by cluster, process": lambda: model(ChineseRestaurant(), regression(2, True)),
+    "noise by cluster, one number, three clusters": lambda: model(FiniteDirichlet(3), regression(1, True), False),
+    "noise by cluster, one number, process": lambda: model(ChineseRestaurant(), regression(1, True), False),
+    "noise by cluster, pooled, process": lambda: model(ChineseRestaurant(), regression(2, True), pooled=True),
+    "noise by cluster, linked, three clusters": lambda: linked(FiniteDirichlet(3), regression(1, True)),
     "choices, process": lambda: model(ChineseRestaurant(), choices()),
     "choices of one number, one cluster": lambda: model(OneCluster(), choices(1), False),
     "choices without items, three clusters": lambda: model(FiniteDirichlet(3), choices(2, 0), False),
 }
-SLOW = {"regressions, process", "choices, process"}
+SLOW = {
+    "regressions, process",
+    "choices, process",
+    "noise by cluster, process",
+    "noise by cluster, one number, three clusters",
+    "noise by cluster, linked, three clusters",
+}
 
 
 def slow(case: str) -> Any:
@@ -88,7 +108,45 @@ def items_without_their_own_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LogitPanel, "redraw", wrong)
 
 
+def noise_forgets_its_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's choice without the power of s_k that its observations bring."""
+    gain = mutate(noise.noise_gain, "n_observations * math.log(ratio)", "0.0")
+    in_sweep(monkeypatch, noise_gain=gain)
+
+
+def noise_forgets_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's choice as if its noise had been 1."""
+    wrong = mutate(assign.assign, "ratio = noises[c] / noise[u]", "ratio = noises[c]")
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    monkeypatch.setattr(sweep, "reassign", rebind(sweep.reassign, assign=wrong))
+
+
+def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A noise of 1 in columns of nobody."""
+    old = "draw_noise(rng, counts[c], misfits[c])"
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    monkeypatch.setattr(noise, "redraw_noises", mutate(noise.redraw_noises, old, f"{old} if counts[c] > 0.0 else 1.0"))
+
+
+def in_sweep(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
+    """Compiled functions that the assignment sweep uses stand for others, block by block."""
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    monkeypatch.setattr(sweep, "reassign", rebind(sweep.reassign, assign=rebind(assign.assign, **pieces)))
+
+
+def clusters_noise_without_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The degrees of freedom of each cluster's noise without its observations."""
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    law = mutate(noise.noise_law, "1.0 + count", "1.0 + 0.0 * count")
+    draw = rebind(noise.draw_noise, noise_law=law)
+    monkeypatch.setattr(noise, "redraw_noises", rebind(noise.redraw_noises, draw_noise=draw))
+
+
 MUTANTS = {
+    "noise-forgets-its-power": (noise_forgets_its_power, "noise by cluster, one number, process"),
+    "noise-forgets-where-it-was": (noise_forgets_where_it_was, "noise by cluster, one number, process"),
+    "new-clusters-have-known-noise": (new_clusters_have_known_noise, "noise by cluster, one number, process"),
+    "clusters-noise-without-counts": (clusters_noise_without_counts, "noise by cluster, one number, process"),
     "noise-counts-users": (noise_counts_users, "regressions, three clusters"),
     "no-tilt": (no_tilt, "choices of one number, one cluster"),
     "items-without-their-own-part": (items_without_their_own_part, "choices of one number, one cluster"),

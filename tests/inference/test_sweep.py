@@ -110,7 +110,7 @@ class Measurements:
     n_coefficients: int = 0
 
     def start(self, rng: np.random.Generator) -> tuple[np.ndarray, Params]:
-        return rng.standard_normal((N_USERS, 2)), self.draw_prior(rng)
+        return rng.standard_normal((N_USERS, 2)), self.draw_prior(rng, np.zeros(N_USERS, dtype=int))
 
     def residual(self, latent: np.ndarray, _: Any = None) -> np.ndarray:
         return np.asarray(self.outcome - (self.design * latent[self.user]).sum(axis=1))
@@ -127,7 +127,7 @@ class Measurements:
     def log_density(self, latent: np.ndarray, _: Params) -> float:
         return float(-0.5 * (self.precision * self.residual(latent) ** 2).sum())
 
-    def draw_prior(self, _: np.random.Generator) -> Params:
+    def draw_prior(self, _: np.random.Generator, __: np.ndarray) -> Params:
         return {"noise_precision": 1.0, "coefficients": np.empty(0)}
 
     def simulate(self, rng: np.random.Generator, latent: np.ndarray, _: Params) -> "Measurements":

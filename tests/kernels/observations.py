@@ -10,7 +10,8 @@ from scipy.stats import multivariate_normal, norm
 class Observations:
     """Outcomes (T,) with means Σ_u d_tu · f_u, design d (T, U, q); user 3 has none.
 
-    kind: one precision ("common"), the same with a gram matrix for q = 1 ("gram"), or one precision for each outcome ("own").
+    kind: one precision ("common"), the same with a gram matrix for q = 1 ("gram"), one precision for each outcome ("own"), or
+    one for each user, who then has outcomes alone ("cluster"): noise (U,).
     """
 
     def __init__(self, rng, n_users, n_dims, kind, n_outcomes=9, silent=3):
@@ -21,6 +22,16 @@ class Observations:
         self.design[:, silent : silent + 1] = 0.0
         self.outcome = 2.0 * rng.standard_normal(n_outcomes)
         self.precision = 0.2 + rng.gamma(2.0, size=n_outcomes if kind == "own" else 1)
+        self.noise = np.empty(0)
+        if kind == "cluster":
+            self.design = rng.standard_normal(self.design.shape)
+            owners = rng.choice([u for u in range(n_users) if u != silent], size=n_outcomes)
+            self.design[np.arange(n_users) != owners[:, None]] = 0.0
+            self.set_noise(0.2 + rng.gamma(2.0, size=n_users))
+
+    def set_noise(self, noise):
+        """Every user's noise, and with it the precision of each outcome."""
+        self.noise, self.precision = noise, noise[np.abs(self.design).sum(axis=2).argmax(axis=1)]
 
     @property
     def weights(self):
@@ -49,9 +60,9 @@ class Observations:
         if self.kind == "gram":
             residual, dense = np.full(len(residual), np.nan), self.design[:, :, 0]
             gram, weighted = dense.T @ dense, dense.T @ self.outcome
-        if self.kind == "own":
+        if self.kind in ("own", "cluster"):
             squares = np.full_like(squares, np.nan)
-        return starts, rows, loads, squares, residual, self.precision, gram, weighted
+        return starts, rows, loads, squares, residual, self.precision.copy(), gram, weighted, self.noise.copy()
 
     def log_marginal(self, means, precisions):
         """ln p(outcomes) with every f_u ~ N(means[u], precisions[u]⁻¹) integrated out."""
@@ -71,4 +82,10 @@ class Observations:
         others[u] = 0.0
         own = copy(self)
         own.design, own.outcome = self.design[:, [u]], self.residual(others)
+        return own
+
+    def alone_under(self, u, latent, noise):
+        """The same with another noise of this user."""
+        own = self.alone(u, latent)
+        own.precision = np.where(np.abs(self.design[:, u]).sum(axis=1) > 0, noise, self.weights)
         return own

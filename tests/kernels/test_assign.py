@@ -15,6 +15,7 @@ import naive
 from dualview.kernels import assign as kernels
 from dualview.kernels.densities import log_likelihood
 from dualview.kernels.gaussian import draw_from_base
+from dualview.kernels.noise import draw_noise
 from dualview.kernels.streams import stream_random
 from dualview.kernels.sweep import grow, reassign
 from kernels.observations import Observations
@@ -113,7 +114,7 @@ class Columns:
         self.features = self.rng.standard_normal((n_users, n_dims))
         self.latent = self.rng.standard_normal((n_users, n_latent))
         self.observations = Observations(self.rng, n_users, n_latent, kind, n_outcomes=6)
-        self.terms = self.observations.terms(self.latent)
+        self.noises = np.empty(0)
         self.base, self.latent_base = random_base(self.rng, n_dims), random_base(self.rng, n_latent)
         self.set_columns(n_components or self.z.max() + 1, n_pool, room)
 
@@ -121,6 +122,10 @@ class Columns:
         """Fresh components for all columns."""
         n_columns = n_components + n_pool + room
         self.columns = (*self.from_base(n_columns, self.base), *self.from_base(n_columns, self.latent_base))
+        if self.observations.kind == "cluster":
+            self.noises = 0.2 + self.rng.gamma(2.0, size=n_columns)
+            self.observations.set_noise(self.noises[self.z])
+        self.terms = self.observations.terms(self.latent)
         self.start(n_components, n_pool, room)
 
     def from_base(self, n, base):
@@ -137,7 +142,7 @@ class Columns:
 
     def arguments(self, weights):
         """What ``assign`` takes after rng and first."""
-        sums = self.x, self.latent, self.terms, self.columns, self.base, self.latent_base
+        sums = self.x, self.latent, self.terms, self.columns, self.noises, (self.base, self.latent_base)
         return self.z, self.counts, self.pool, self.table, weights, *sums
 
     def sweep(self, rng, weights, first=0, kernel=kernels.assign):
@@ -149,6 +154,10 @@ class Columns:
         if self.observations.kind != "gram":
             residual = self.observations.residual(self.latent)
             np.testing.assert_allclose(self.terms[4], residual, rtol=1e-10, atol=1e-10)
+        if self.observations.kind == "cluster":
+            np.testing.assert_array_equal(self.terms[8], self.noises[self.z])
+            self.observations.set_noise(self.noises[self.z])
+            np.testing.assert_array_equal(self.terms[5], self.observations.precision)
 
 
 def check_counts_and_pool(z, counts, pool):
@@ -169,6 +178,7 @@ class Twin:
         for u, column in enumerate(self.z):
             self.holders[column] = self.holders[column] | {u}
         self.pool, self.latent, self.opened = case.pool.tolist(), case.latent.copy(), 0
+        self.noises = case.noises.copy()
 
     def weight(self, column, spread, new_weight):
         holder = self.holders[column]
@@ -180,9 +190,15 @@ class Twin:
         """Of u's features, and of the observations with u's latent vector integrated out."""
         total = naive.log_normal(self.case.features[u], self.means[column], precision(self.factors[column]))
         if self.latent.shape[1]:
-            alone = self.case.observations.alone(u, self.latent)
+            alone = self.alone(u, column)
             total += alone.log_marginal(self.latent_means[[column]], precision(self.latent_factors[[column]]))
         return total
+
+    def alone(self, u, column):
+        """The observations as they are for u in a column, all others' latent vectors known."""
+        if len(self.noises):
+            return self.case.observations.alone_under(u, self.latent, self.noises[column])
+        return self.case.observations.alone(u, self.latent)
 
     def leave(self, rng, u):
         own = self.z[u]
@@ -205,6 +221,8 @@ class Twin:
             self.opened += 1
             (self.means[fresh],), (self.factors[fresh],) = draw_from_base(rng, 1, *self.case.base)
             (self.latent_means[fresh],), (self.latent_factors[fresh],) = draw_from_base(rng, 1, *self.case.latent_base)
+            if len(self.noises):
+                self.noises[fresh] = draw_noise(rng, 0.0, 0.0)
         self.holders[column] = self.holders[column] | {u}
         self.z[u] = column
 
@@ -217,7 +235,7 @@ class Twin:
             column = self.choose(rng, u, weights)
             self.join(rng, u, column)
             if self.latent.shape[1]:
-                alone = self.case.observations.alone(u, self.latent)
+                alone = self.alone(u, column)
                 prior = self.latent_means[[column]], precision(self.latent_factors[[column]])
                 self.latent[u] = naive.draw_normal(rng, *alone.posterior(*prior))
         return len(self.z)
@@ -229,6 +247,7 @@ def precision(factor):
 
 VIEWS = [(2, 0), (0, 1), (0, 2), (2, 1), (1, 3)]
 KINDS = [(*views, kind) for views in VIEWS for kind in ("common", "own", "gram") if kind != "gram" or views[1] == 1]
+KINDS += [(0, 1, "cluster"), (2, 1, "cluster"), (1, 3, "cluster")]
 Z = [0, 2, 1, 0, 3, 0, 1, 0, 4]
 
 
@@ -244,6 +263,7 @@ def test_the_dirichlet_process_sweep_is_the_naive_one(n_dims, n_latent, kind, n_
         np.testing.assert_array_equal(case.z, twin.z)
         np.testing.assert_array_equal(case.pool, twin.pool)
         np.testing.assert_allclose(case.latent, twin.latent, rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(case.noises, twin.noises)
         case.check_books()
         assert rng.random() == other.random()
 
@@ -545,7 +565,7 @@ def test_columns_are_added_as_they_run_out(n_dims, n_latent, room):
     tight.terms, tight.base, tight.latent_base = wide.observations.terms(wide.latent), wide.base, wide.latent_base
     tight.start(1, 2, room)
     weights = (0.0, 1e7)
-    counts, columns, opened, lost = reassign(np.random.default_rng(12), *tight.arguments(weights))
+    counts, columns, _, opened, lost = reassign(np.random.default_rng(12), *tight.arguments(weights))
     assert wide.sweep(np.random.default_rng(12), weights) == (20, opened)
     assert opened >= 17
     assert lost == -1
@@ -569,8 +589,12 @@ def test_a_user_with_no_weight_is_reported_after_columns_were_added():
 
 def test_grown_columns_are_the_old_ones_and_free_ones():
     case = Columns(14, Z, 2, 1)
-    counts, table, columns = grow(case.counts, case.table, case.columns)
+    counts, table, columns, noises = grow(case.counts, case.table, case.columns, case.noises)
     n = len(case.counts)
+    assert len(noises) == 0
+    noises = grow(case.counts, case.table, case.columns, np.arange(1.0 * n))[3]
+    assert len(noises) == 2 * n
+    np.testing.assert_array_equal(noises[:n], np.arange(n))
     np.testing.assert_array_equal(counts, np.append(case.counts, np.full(n, -1)))
     np.testing.assert_array_equal(table[:n], case.table)
     for part, old in zip(columns, case.columns, strict=True):
@@ -667,7 +691,7 @@ def test_compact_columns_are_the_occupied_ones_in_their_order():
 def test_renewed_columns_come_from_both_bases(n_dims, n_latent):
     case = Columns(22, Z, n_dims, n_latent)
     before = [part.copy() for part in case.columns]
-    kernels.renew(np.random.default_rng(23), 2, case.columns, case.base, case.latent_base)
+    kernels.renew(np.random.default_rng(23), 2, case.columns, case.noises, (case.base, case.latent_base))
     rng = np.random.default_rng(23)
     drawn = [part[0] for base in (case.base, case.latent_base) for part in draw_from_base(rng, 1, *base)]
     for part, old, new in zip(case.columns, before, drawn, strict=True):

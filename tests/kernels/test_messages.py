@@ -25,7 +25,7 @@ class Case:
         self.latent = rng.standard_normal((N_USERS, n_dims))
         self.observations = Observations(rng, N_USERS, n_dims, kind, silent=SILENT)
         terms = self.observations.terms(self.latent)
-        self.starts, self.rows, self.loads, self.squares, self.residual, self.precision, self.gram, self.weighted = terms
+        self.starts, self.rows, self.loads, self.squares, self.residual, self.precision, self.gram, self.weighted, _ = terms
         self.means = rng.standard_normal((N_CLUSTERS, n_dims))
         self.precisions = np.array([positive_definite(rng, n_dims) for _ in range(N_CLUSTERS)])
         self.factors = upper_factor(self.precisions)
@@ -49,7 +49,7 @@ class Case:
     def evidence(self, u, k, kernel=messages.evidence):
         """The value, and gap and matrix for a draw."""
         gap, matrix = np.full(self.n_dims, np.nan), np.full((self.n_dims, self.n_dims), np.nan)
-        value = kernel(self.means[k], self.factors[k], self.latent[u], *self.pull_and_grip(u), gap, matrix)
+        value = kernel(self.means[k], self.factors[k], self.latent[u], 1.0, *self.pull_and_grip(u), gap, matrix)
         return value, gap, matrix
 
     @property
@@ -159,7 +159,7 @@ def test_evidence_keeps_its_digits_under_strong_observations(grip):
     vectors = (np.array([v]) for v in (mean, latent, pull, 0.0))
     matrices = (np.array([[v]]) for v in (factor, grip, 0.0))
     (mean, latent, pull, gap), (factor, grip, matrix) = vectors, matrices
-    assert messages.evidence(mean, factor, latent, pull, grip, gap, matrix) == pytest.approx(exact, rel=1e-11)
+    assert messages.evidence(mean, factor, latent, 1.0, pull, grip, gap, matrix) == pytest.approx(exact, rel=1e-11)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,29 +16,57 @@ Array = NDArray[np.float64]
 Params = dict[str, Any]
 
 
+class ClusterNoise(NamedTuple):
+    """Noise of each cluster's own: precision (S, U) of every known user's observations, that of its cluster.
+
+    variance: σ_0² of the prior G(1, 1/σ_0²), where a cluster of nobody has its noise from.
+    """
+
+    precision: Array
+    variance: float
+
+
 class Forecast(NamedTuple):
     """New observations given S draws: location_i = known(cases) + loads · (latent vectors of users new to the fit).
 
-    n: their number. known(cases): (S, cases) for a slice of them. sds (S,): of normal observations around their locations; None
-    for yes or no, where the location is the log odds. loads: sparse (n, J q), what the J new users' vectors, laid end to end,
-    count for in each observation.
+    n: their number. known(cases): (S, cases) for a slice of them. sds: of normal observations around their locations, (S,), or
+    sds(cases) (S, cases) where they differ; None for yes or no, where the location is the log odds. loads: sparse (n, J q),
+    what the J new users' vectors, laid end to end, count for in each observation. noise: where it is each cluster's own; then
+    observations are of one user each, and those of new users have sds of 0 to which the noise of their clusters comes.
     """
 
     n: int
     known: Callable[[slice], Array]
-    sds: Array | None
+    sds: Array | Callable[[slice], Array] | None
     loads: Any
+    noise: ClusterNoise | None = None
+
+    def spread(self, cases: slice) -> Array:
+        """The sds of some observations, (S, cases) or (S, 1); 0 for yes or no."""
+        if self.sds is None:
+            return np.zeros((1, 1))
+        return self.sds(cases) if callable(self.sds) else self.sds[:, None]
 
 
 class Evidence(NamedTuple):
     """ln p(observations of new user j | f_j, draw i) = constant + linear · f − fᵀ precision f / 2, in the user's units.
 
-    constant (S, J), linear (S, J, q), precision (S, J, q, q).
+    constant (S, J), linear (S, J, q), precision (S, J, q, q). Where the noise is each cluster's own, S = 1, and under a noise
+    of precision s these are s times what they say, plus counts (J,) times ln(s/2π)/2.
     """
 
     constant: Array
     linear: Array
     precision: Array
+    counts: NDArray[Any] | None = None
+    noise: ClusterNoise | None = None
+
+    def under(self, noise: Array, users: slice) -> "Evidence":
+        """For some users, under noises of precision (R,): a row for each."""
+        assert self.counts is not None
+        scale = noise[:, None]
+        constant = scale * self.constant[:, users] + 0.5 * self.counts[users] * np.log(scale / (2 * np.pi))
+        return Evidence(constant, scale[..., None] * self.linear[:, users], scale[..., None, None] * self.precision[:, users])
 
 
 class SampledEvidence(NamedTuple):
@@ -56,6 +84,9 @@ class Terms(NamedTuple):
 
     For few users who share most observations, where q = 1 and the precision is one: gram (U, U) = dᵀ d and weighted (U,) = dᵀ
     times the observations without what is known of them. The residual is not used then, and may be empty.
+
+    noise (U,), where each cluster has a noise of its own, with prior G(1, 1): the precision of each user's observations, which
+    belong to one user each. The sweep draws it, and keeps precision (N,) equal to it.
     """
 
     starts: NDArray[np.int64]
@@ -66,6 +97,7 @@ class Terms(NamedTuple):
     precision: Array
     gram: Array = np.empty((0, 0))
     weighted: Array = np.empty(0)
+    noise: Array = np.empty(0)
 
     @classmethod
     def none(cls, n_users: int) -> "Terms":
@@ -115,8 +147,8 @@ class Likelihood(Protocol):
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(observations, params | latent) up to a constant."""
 
-    def draw_prior(self, rng: np.random.Generator) -> Params:
-        """Parameters from their prior."""
+    def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:
+        """Parameters from their prior, with users in clusters z (U,)."""
 
     def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "Likelihood":
         """The same behaviour with new observations."""

@@ -83,7 +83,7 @@ class LogitPanel:
         sign = 2.0 * self.panel.outcome - 1.0
         return float(log_expit(sign * odds).sum() - 0.5 * coefficients @ coefficients)
 
-    def draw_prior(self, rng: np.random.Generator) -> Params:
+    def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:  # noqa: ARG002
         return {"coefficients": rng.standard_normal(self.n_coefficients)}
 
     def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "LogitPanel":

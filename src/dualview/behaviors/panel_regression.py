@@ -1,9 +1,8 @@
 """The likelihood of per-user regressions in working units, and its noise: y_i ~ N(x_iᵀ f_{u(i)}, 1/s), s ~ G(1, 1).
 
-The panel's design and outcome are in working units; latent (U, q).
+s is shared by all, or each cluster has its own. The panel's design and outcome are in working units; latent (U, q).
 """
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,10 +20,16 @@ class PanelRegression:
 
     panel: Panel
     noise_variance: float
+    by_cluster: bool = False
 
     @property
     def n_dims(self) -> int:
         return int(self.panel.design.shape[1])
+
+    @property
+    def per_user(self) -> tuple[str, ...]:
+        """Parameters of which every user has one."""
+        return ("noise_precision",) if self.by_cluster else ()
 
     @cached_property
     def _loads(self) -> tuple[Users, NDArray[np.uint32], Array, Array]:
@@ -37,10 +42,14 @@ class PanelRegression:
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
         """From the posterior under the prior's centre and noise."""
         latent = posterior_means(self.panel.squares, self.panel.weighted, 1.0)
-        return latent, {"noise_precision": self.noise_law(self.residual(latent)).draw(rng)}
+        noise = self.noise_law(self.residual(latent)).draw(rng)
+        return latent, {"noise_precision": np.full(len(latent), noise) if self.by_cluster else noise}
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:  # noqa: ARG002
-        """They share the noise."""
+        """They share the noise, or it is that of each user's cluster."""
+        if self.by_cluster:
+            noise = np.array(params["noise_precision"])
+            return Terms(*self._loads, self.residual(latent), noise[self.panel.user], noise=noise)
         return Terms(*self._loads, self.residual(latent), np.array([params["noise_precision"]]))
 
     def redraw(
@@ -51,26 +60,31 @@ class PanelRegression:
         terms: Terms,
         prior: Prior,  # noqa: ARG002
     ) -> tuple[Array, Params]:
-        """The noise."""
-        return latent, {"noise_precision": self.noise_law(terms.residual).draw(rng)}
+        """The noise; that of clusters comes from the sweep."""
+        return latent, {"noise_precision": terms.noise if self.by_cluster else self.noise_law(terms.residual).draw(rng)}
 
     def noise_law(self, residual: Array) -> G:
         """s | rest, as (C8)."""
         return G(1.0 + len(residual), 1.0 + float(residual @ residual))
 
     def log_density(self, latent: Array, params: Params) -> float:
-        """ln p(outcome, s | latent) up to a constant."""
-        precision, residual = params["noise_precision"], self.residual(latent)
-        likelihood = 0.5 * len(residual) * math.log(precision) - 0.5 * precision * float(residual @ residual)
-        return float(likelihood + G(1.0, 1.0).log_density(precision))
+        """ln p(outcome, s | latent) up to a constant; clusters are told apart by their noise, those of nobody left out."""
+        noise, squares = np.atleast_1d(params["noise_precision"]), self.residual(latent) ** 2
+        precision = noise[self.panel.user] if self.by_cluster else noise
+        likelihood = 0.5 * float((np.log(precision) - precision * squares).sum())
+        return likelihood + sum(G(1.0, 1.0).log_density(float(value)) for value in np.unique(noise))
 
-    def draw_prior(self, rng: np.random.Generator) -> Params:
-        return {"noise_precision": G(1.0, 1.0).draw(rng)}
+    def draw_prior(self, rng: np.random.Generator, z: Users) -> Params:
+        if not self.by_cluster:
+            return {"noise_precision": G(1.0, 1.0).draw(rng)}
+        return {"noise_precision": np.array([G(1.0, 1.0).draw(rng) for _ in range(int(z.max()) + 1)])[z]}
 
     def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "PanelRegression":
         """New outcomes."""
-        noise = rng.standard_normal(len(self.panel.outcome)) / math.sqrt(params["noise_precision"])
-        return replace(self, panel=self.panel._replace(outcome=self.panel.expected(latent) + noise))
+        noise = np.asarray(params["noise_precision"])
+        precision = noise[self.panel.user] if self.by_cluster else noise
+        errors = rng.standard_normal(len(self.panel.outcome)) / np.sqrt(precision)
+        return replace(self, panel=self.panel._replace(outcome=self.panel.expected(latent) + errors))
 
     def reported(self, params: Params) -> Params:
-        return {"noise_precision": np.asarray(params["noise_precision"]) / self.noise_variance}
+        return {name: np.asarray(value) / self.noise_variance for name, value in params.items()}

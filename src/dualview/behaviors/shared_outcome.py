@@ -328,7 +328,7 @@ class SharedOutcome:
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:
         """What outcomes of threads with new users say of each one's coefficient, given S draws of everybody else's."""
         threads = self._like(new, n_new)
-        n, known, _, loads = self.forecast(threads, latent, params, n_new)
+        n, known, _, loads, _ = self.forecast(threads, latent, params, n_new)
         crowded = np.flatnonzero(np.diff(loads.indptr) > 1)
         if len(crowded):
             raise InputError(

@@ -153,7 +153,7 @@ class ThreadRegression:
         likelihood = 0.5 * len(residual) * math.log(precision) - 0.5 * precision * float(residual @ residual)
         return float(likelihood - 0.5 * coefficients @ coefficients + G(1.0, 1.0).log_density(precision))
 
-    def draw_prior(self, rng: np.random.Generator) -> Params:
+    def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:  # noqa: ARG002
         """s_y from (M9), coefficients from their prior."""
         return {
             "noise_precision": G(1.0, 1.0).draw(rng),

@@ -5,13 +5,13 @@ user (n,), design (n, q), outcome (n,), latent (U, q).
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.covariance import ledoit_wolf
 
-from dualview.behaviors.base import Array, Evidence, Forecast, Params
+from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, Params
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
 from dualview.behaviors.panel_regression import PanelRegression
 from dualview.checks import column_names, numbers, positive_number, varies
@@ -42,6 +42,9 @@ class UserRegression(PerUser):
     noise_variance : float, optional
         σ_0² of the noise's prior s ~ G(1, 1/σ_0²): a guess, not a known noise. By default the variance around the users' own
         ridge estimates, or the outcome's sample variance where these leave too few degrees of freedom.
+    noise : "shared" or "cluster"
+        Whether all observations have the same noise, or those of each cluster's users their own: then clusters differ in how
+        well their regressions fit, too, and ``noise_precision`` has a value for each user, that of its cluster.
     ridge : float
         λ of the users' ridge estimates, which give the behaviour view's constants.
 
@@ -64,6 +67,7 @@ class UserRegression(PerUser):
         users: Sequence[Any] | None = None,
         n_users: int | None = None,
         noise_variance: float | None = None,
+        noise: str = "shared",
         ridge: float = 0.01,
     ) -> None:
         matrix, names = design_matrix(design, intercept)
@@ -73,9 +77,27 @@ class UserRegression(PerUser):
         self._set(user, matrix, y, names, users, n_users)
         self.noise_variance = None if noise_variance is None else positive_number(noise_variance, "noise_variance")
         self.ridge = positive_number(ridge, "ridge")
+        if noise not in ("shared", "cluster"):
+            raise InputError(f'noise must be "shared" or "cluster"; got {noise!r}.')
+        self.noise = noise
 
     def fingerprint(self) -> dict[str, Any]:
-        return super().fingerprint() | {"noise_variance": self.noise_variance, "ridge": self.ridge}
+        options = {"noise_variance": self.noise_variance, "noise": self.noise, "ridge": self.ridge}
+        return super().fingerprint() | options
+
+    def described(self) -> dict[str, Any]:
+        """Whether clusters have a noise of their own, and its prior, besides."""
+        description = super().described()
+        return (
+            description | {"noise": self.noise, "noise_variance": self._noise_scale} if self.noise == "cluster" else description
+        )
+
+    @classmethod
+    def from_description(cls, description: dict[str, Any]) -> Self:
+        behavior = super().from_description(description)
+        behavior.noise = description.get("noise", "shared")
+        behavior.noise_variance = description.get("noise_variance")
+        return behavior
 
     def ridge_estimate(self) -> Array:
         """Each user's own ridge estimate, (U,) or (U, q); 0 for users without observations."""
@@ -111,6 +133,11 @@ class UserRegression(PerUser):
         around = float(residual @ residual) / left if left >= max(2.0, _LEAST_LEFT * len(residual)) else variance
         return around if around > _LEAST_SHARE * variance else variance
 
+    @property
+    def _noise_scale(self) -> float:
+        """σ_0²."""
+        return self.noise_variance or self._residual_variance()
+
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, PanelRegression]:
         """Units of the latent vectors, and the regression in working units."""
         outcome = self.observed
@@ -122,10 +149,11 @@ class UserRegression(PerUser):
         prior.check_size(self.n_dims, "behavior_prior")
         if not (self.noise_variance or varies(outcome)):
             raise InputError(f"outcome is constant ({outcome[0]:g} throughout): there is nothing to explain.")
-        variance = self.noise_variance or self._residual_variance()
+        variance = self._noise_scale
         units, sd = Whitening.of(prior), np.sqrt(variance)
         centred = (outcome - self.design @ prior.mean) / sd
-        return units, PanelRegression(Panel.of(self.user, self.design @ units.factor / sd, centred, len(self)), variance)
+        panel = Panel.of(self.user, self.design @ units.factor / sd, centred, len(self))
+        return units, PanelRegression(panel, variance, self.noise == "cluster")
 
     @property
     def param_names(self) -> list[str]:
@@ -135,15 +163,23 @@ class UserRegression(PerUser):
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The law of new outcomes given S draws of latent vectors and params in the user's units."""
         new = self.like(new, n_new)
-        sds = 1.0 / np.sqrt(params["noise_precision"])
-        return Forecast(new.n_observations, self._known_locations(new, latent), sds, self._loads(new, n_new))
+        known, loads, sds = self._known_locations(new, latent), self._loads(new, n_new), params["noise_precision"] ** -0.5
+        if self.noise == "shared":
+            return Forecast(new.n_observations, known, sds, loads)
+        theirs = np.column_stack([sds, np.zeros((len(sds), n_new))])
+        noise = ClusterNoise(params["noise_precision"], self._noise_scale)
+        return Forecast(new.n_observations, known, lambda cases: theirs[:, new.user[cases]], loads, noise)
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:  # noqa: ARG002
         """What observations of new users say of each one's vector."""
         panel, _ = self._panel_of_new(self.like(new, n_new), n_new)
-        precision = np.asarray(params["noise_precision"])[:, None]
-        constant = 0.5 * panel.counts * np.log(precision / (2 * np.pi)) - 0.5 * precision * panel.sums(panel.outcome**2)
-        return Evidence(constant, precision[..., None] * panel.weighted, precision[..., None, None] * panel.squares)
+        by_one = Evidence(
+            -0.5 * panel.sums(panel.outcome**2)[None], panel.weighted[None], panel.squares[None], 1.0 * panel.counts
+        )
+        precision = np.asarray(params["noise_precision"])
+        if self.noise == "shared":
+            return by_one.under(precision, slice(None))
+        return by_one._replace(noise=ClusterNoise(precision, self._noise_scale))
 
 
 def design_matrix(design: Any, intercept: bool) -> tuple[Array, list[str]]:

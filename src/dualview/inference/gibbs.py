@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dualview import threads
 from dualview.behaviors.base import Params, Prior, Terms
 from dualview.errors import DegenerateError
-from dualview.kernels import assign, gaussian, pooled, sweep
+from dualview.kernels import assign, gaussian, noise, pooled, sweep
 from dualview.kernels.streams import stream_of
 from dualview.model import Model, State
 from dualview.views import ViewState
@@ -178,13 +178,16 @@ class Moving:
         if len(self.terms.gram) > BLOCK:
             raise ValueError("terms with a gram matrix are for users who fit in one block")
         weights = self._weights(len(pool))
+        noises = noise.redraw_noises(rng, self.z, tuple(self.terms), len(counts))
         for users in self._blocks():
             x = np.ascontiguousarray(self.model.feature_rows[:, users])
             table = self._table(x, counts)
             terms = self.terms._replace(
-                starts=self.terms.starts[users.start : users.stop + 1], squares=self.terms.squares[users]
+                starts=self.terms.starts[users.start : users.stop + 1],
+                squares=self.terms.squares[users],
+                noise=self.terms.noise[users],
             )
-            counts, self.columns, opened, lost = sweep.reassign(
+            counts, self.columns, noises, opened, lost = sweep.reassign(
                 rng,
                 self.z[users],
                 counts,
@@ -195,8 +198,8 @@ class Moving:
                 self.latent[users],
                 tuple(terms),
                 self.columns,
-                self.base,
-                self.latent_base,
+                noises,
+                (self.base, self.latent_base),
             )
             self.n_opened += opened
             if lost >= 0:

@@ -103,14 +103,14 @@ class Store:
     def append(self, state: State) -> None:
         """Keep a draw."""
         self.n_seen += 1
-        row = _scalars(self.model, state)
+        row, per_user = _scalars(self.model, state)
         if self.every is not None:
             self._scalars.append(row)
             latent = self.model.functions(state)
             if latent is not None:
                 self.moments = (self.moments or Moments.none(latent)).with_one(latent)
         if self.every is None or self.n_seen % self.every == 0:
-            self._states.append((state, row))
+            self._states.append((state, row | per_user))
             if len(self._states) * len(state.z) >= _BATCH:
                 self._pack()
 
@@ -128,15 +128,17 @@ class Store:
         return record
 
 
-def _scalars(model: Model, state: State) -> Row:
-    """The numbers of a draw that do not depend on how clusters are numbered, by name."""
+def _scalars(model: Model, state: State) -> tuple[Row, Row]:
+    """The numbers of a draw that do not depend on how clusters are numbered, by name; apart, those of which users have one."""
     row: Row = {"n_clusters": int(np.count_nonzero(state.counts)), "log_joint": model.log_joint(state)}
     if model.partition.has_alpha:
         row["alpha"] = state.alpha
-    row |= {f"params.{name}": value for name, value in state.params.items()}
+    params = {f"params.{name}": value for name, value in state.params.items()}
+    per_user = {f"params.{name}": params.pop(f"params.{name}") for name in getattr(model.likelihood, "per_user", ())}
+    row |= params
     for name, view in state.views.items():
         row |= {f"{name}.{part}": value for part, value in view.base_parts.items()}
-    return row
+    return row, per_user
 
 
 def _stacked(rows: list[Row]) -> dict[str, NDArray[Any]]:

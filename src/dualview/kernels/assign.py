@@ -9,7 +9,8 @@ afterwards: z_u and f_u move together. Where the users of a cluster share one ve
 
 Shapes: counts (C,) of every column: users of a cluster, 0 for a pool member (m > 0) or an empty component (m = 0), −1 for free
 room; pool (m,) columns; table (C, U); columns = (means, factors) of both views, (C, D) and (C, D, D). A view of no dimensions
-adds nothing. Latent means (C, q) with factors (C, 0, 0) are vectors that users share. terms as in ``messages``.
+adds nothing. Latent means (C, q) with factors (C, 0, 0) are vectors that users share. terms as in ``messages``, noises (C,) as
+in ``noise``, bases those of the two views.
 """
 
 import math
@@ -32,6 +33,7 @@ from dualview.kernels.messages import (
     row_times,
     shift,
 )
+from dualview.kernels.noise import draw_noise, misfit_of, noise_gain, set_noise
 from dualview.kernels.streams import random
 
 NO_WEIGHT = -1
@@ -134,15 +136,15 @@ def replace_in_pool(chosen, counts, pool):
 
 
 @compiled
-def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, base, latent_base):
-    """In place on z, counts, pool, table, columns, latent and residuals: redraw z_u and f_u for u = first, first + 1, …, (C11).
+def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, bases):
+    """In place on all but weights, x and bases: redraw z_u and f_u for u = first, first + 1, …, (C11).
 
     weights = (spread, new_weight): a cluster weighs its count + spread, a pool member new_weight. Returns (u, opened): u = U
     when all are done, less when there is no free column left for user u, −1 − u when user u has no column of positive weight.
     """
     means, factors, latent_means, latent_factors = columns
-    starts, rows, loads, squares, residual, precision, gram, weighted = terms
-    apart = gram.shape[0] == 0
+    starts, rows, loads, squares, residual, precision, gram, weighted, noise = terms
+    apart, by_cluster = gram.shape[0] == 0, noise.shape[0] > 0
     spread, new_weight = weights
     n_columns, n_users = table.shape
     n_latent, n_pool = latent.shape[1], pool.shape[0]
@@ -171,20 +173,25 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
         elif n_latent > 1:
             pull_of(starts[u], starts[u + 1], rows, loads, residual, precision, pull)
             grip_of(u, starts[u], starts[u + 1], rows, loads, squares, precision, grip)
+        ratio = 1.0
+        misfit = misfit_of(starts[u], starts[u + 1], rows, residual, precision) if by_cluster else 0.0
         for c in range(n_columns):
             column_weights[c] = _weight(counts[c], spread, new_weight, n_pool)
             if column_weights[c] != 0.0:
                 exponents[c] = table[c, u]
+                if by_cluster:
+                    ratio = noises[c] / noise[u]
+                    exponents[c] += noise_gain(ratio, starts[u + 1] - starts[u], misfit)
                 if pooled:
-                    exponents[c] += gain(latent_means[c], latent[u], pull, grip)
+                    exponents[c] += ratio * gain(latent_means[c], latent[u], pull, grip)
                 elif n_latent == 1:
-                    exponent, ratio = evidence_of_one(
-                        latent_means[c, 0], latent_factors[c, 0, 0], latent_one, pull_one, grip_one
+                    exponent, factor = evidence_of_one(
+                        latent_means[c, 0], latent_factors[c, 0, 0], latent_one, ratio * pull_one, ratio * grip_one
                     )
                     exponents[c] += exponent
-                    column_weights[c] *= ratio
+                    column_weights[c] *= factor
                 elif n_latent > 1:
-                    exponents[c] += evidence(latent_means[c], latent_factors[c], latent[u], pull, grip, gap, matrix)
+                    exponents[c] += evidence(latent_means[c], latent_factors[c], latent[u], ratio, pull, grip, gap, matrix)
         chosen = choose(column_weights, exponents, random(rng))
         if chosen < 0:
             return -1 - u, n_opened
@@ -192,10 +199,13 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
             fresh = replace_in_pool(chosen, counts, pool)
             n_free -= 1
             n_opened += 1
-            renew(rng, fresh, columns, base, latent_base)
+            renew(rng, fresh, columns, noises, bases)
             tabulate(table, u + 1, fresh, x, means[fresh], factors[fresh])
         counts[chosen] += 1
         z[u] = chosen
+        if by_cluster:
+            ratio = noises[chosen] / noise[u]
+            set_noise(u, noises[chosen], noise, starts, rows, precision)
         if pooled:
             for i in range(n_latent):
                 step[i] = latent_means[chosen, i] - latent[u, i]
@@ -204,24 +214,27 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
                 shift(starts[u], starts[u + 1], rows, loads, residual, step)
         elif n_latent == 1:
             mean, factor = latent_means[chosen, 0], latent_factors[chosen, 0, 0]
-            latent[u, 0] = draw_one(rng, mean, factor, latent_one, pull_one, grip_one)
+            latent[u, 0] = draw_one(rng, mean, factor, latent_one, ratio * pull_one, ratio * grip_one)
             if apart:
                 step[0] = latent[u, 0] - latent_one
                 shift(starts[u], starts[u + 1], rows, loads, residual, step)
         elif n_latent > 1:
-            evidence(latent_means[chosen], latent_factors[chosen], latent[u], pull, grip, gap, matrix)
+            evidence(latent_means[chosen], latent_factors[chosen], latent[u], ratio, pull, grip, gap, matrix)
             draw_latent(rng, latent_means[chosen], latent[u], gap, matrix, step)
             shift(starts[u], starts[u + 1], rows, loads, residual, step)
     return n_users, n_opened
 
 
 @compiled
-def renew(rng, column, columns, base, latent_base):
-    """In place: fresh parameters of a column from the base of both views."""
+def renew(rng, column, columns, noises, bases):
+    """In place: fresh parameters of a column from the base of both views, and fresh noise."""
     means, factors, latent_means, latent_factors = columns
+    base, latent_base = bases
     draw_into(rng, column, column + 1, means, factors, base[0], base[1], base[2], base[3])
     mean, precision, covariance, dof = latent_base
     draw_into(rng, column, column + 1, latent_means, latent_factors, mean, precision, covariance, dof)
+    if noises.shape[0] > 0:
+        noises[column] = draw_noise(rng, 0.0, 0.0)
 
 
 @inlined

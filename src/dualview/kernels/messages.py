@@ -1,12 +1,14 @@
 """What observations say of one user's latent vector, given everybody else's.
 
 Observation i is normal with mean Σ_u d_iu · f_u and its own precision w_i. terms = (starts, rows, loads, squares, residual,
-precision): starts (U + 1,) into rows (n,), the observations of user u being rows[starts[u]:starts[u + 1]] with loads (n, q);
+precision, gram, weighted, noise): starts (U + 1,) into rows (n,), the observations of user u being
+rows[starts[u]:starts[u + 1]] with loads (n, q);
 residual (N,) of all observations; precision (N,), or (1,) when it is the same for all; squares (U, q, q) the sums of d dᵀ of
 each user, used in the second case. Moving f_u by δ changes the log likelihood by δᵀ pull − δᵀ grip δ / 2.
 
-Few users who share most observations (q = 1, one precision) have a shorter way: terms ends with gram (U, U) = dᵀ d and
-weighted (U,) = dᵀ (observations − what is known of them); then residuals are not looked at and do not move.
+Few users who share most observations (q = 1, one precision) have a shorter way: gram (U, U) = dᵀ d and
+weighted (U,) = dᵀ (observations − what is known of them); then residuals are not looked at and do not move. noise as in
+``noise``: empty where clusters share it.
 """
 
 import math
@@ -105,20 +107,20 @@ def gain(mean, latent, pull, grip):
 
 
 @compiled
-def evidence(mean, factor, latent, pull, grip, gap, matrix):
+def evidence(mean, factor, latent, ratio, pull, grip, gap, matrix):
     """Log of the integral over f of N(f; mean, (T Tᵀ)⁻¹) times the observations' likelihood, relative to that at latent.
 
-    Leaves in gap and matrix what ``draw_latent`` needs: C⁻¹ (pull − grip δ) and lower C with C Cᵀ = T Tᵀ + grip, where
-    δ = mean − latent.
+    ratio: what the observations' precision is to be multiplied by, and so pull and grip. Leaves in gap and matrix what
+    ``draw_latent`` needs: C⁻¹ (pull − grip δ) and lower C with C Cᵀ = T Tᵀ + grip, where δ = mean − latent.
     """
     n_dims = mean.shape[0]
     towards, prior = np.empty(n_dims), np.empty(n_dims)  # C⁻¹ pull and C⁻¹ T Tᵀ δ, from which nothing large cancels
     for i in range(n_dims):
-        towards[i] = pull[i]
+        towards[i] = ratio * pull[i]
         gap[i] = prior[i] = 0.0
         for j in range(n_dims):
-            gap[i] += grip[i, j] * (mean[j] - latent[j])
-            matrix[i, j] = grip[i, j]
+            gap[i] += ratio * grip[i, j] * (mean[j] - latent[j])
+            matrix[i, j] = ratio * grip[i, j]
             for k in range(max(i, j), n_dims):
                 matrix[i, j] += factor[i, k] * factor[j, k]
                 prior[i] += factor[i, k] * factor[j, k] * (mean[j] - latent[j])

@@ -14,6 +14,7 @@ from dualview.kernels.concentration import draw_alpha, draw_table_counts
 from dualview.kernels.gaussian import cluster_sums, collapsed, draw_into, redraw_view
 from dualview.kernels.linalg import scaled, trace
 from dualview.kernels.messages import along, along_gram
+from dualview.kernels.noise import redraw_noises
 from dualview.kernels.pooled import redraw_pooled
 from dualview.kernels.scales import draw_latent_scale
 
@@ -21,7 +22,7 @@ ROOM = 3  # free columns beside clusters and pool; more are made when they run o
 
 
 @compiled
-def grow(counts, table, columns):
+def grow(counts, table, columns, noises):
     """Everything with as many columns again, all free."""
     n, n_users = table.shape
     tall, more = np.empty((2 * n, n_users)), np.empty(2 * n, dtype=np.int64)
@@ -31,28 +32,31 @@ def grow(counts, table, columns):
             tall[c, u] = table[c, u]
     means, factors = with_room(columns[0], columns[1], n)
     latent_means, latent_factors = with_room(columns[2], columns[3], n)
-    return more, tall, (means, factors, latent_means, latent_factors)
+    wide_noises = np.empty(2 * noises.shape[0])
+    for c in range(noises.shape[0]):
+        wide_noises[c] = noises[c]
+    return more, tall, (means, factors, latent_means, latent_factors), wide_noises
 
 
 @inlined
-def reassign(rng, z, counts, pool, table, weights, x, latent, terms, columns, base, latent_base):
+def reassign(rng, z, counts, pool, table, weights, x, latent, terms, columns, noises, bases):
     """``assign`` for all users of the table, with more columns as they are needed.
 
-    Returns counts, columns, clusters opened and the user without a column of positive weight, or −1.
+    Returns counts, columns, their noises, clusters opened and the user without a column of positive weight, or −1.
     """
     first = n_opened = np.int64(0)
     while True:
-        first, opened = assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, base, latent_base)
+        first, opened = assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, bases)
         n_opened += opened
         if first < 0 or first == z.shape[0]:
-            return counts, columns, n_opened, -1 - first if first < 0 else -1
-        counts, table, columns = grow(counts, table, columns)
+            return counts, columns, noises, n_opened, -1 - first if first < 0 else -1
+        counts, table, columns, noises = grow(counts, table, columns, noises)
 
 
 @inlined
 def rescale_latent(rng, z, means, base_covariance, latent, terms):
     """In place on latent and residuals: the joint move of W_0, the S_k and the latent vectors; returns the new W_0."""
-    starts, rows, loads, _, residual, precision, gram, weighted = terms
+    starts, rows, loads, _, residual, precision, gram, weighted, _ = terms
     if gram.shape[0] > 0:
         slope, curvature = along_gram(z, means, latent, precision, gram, weighted)
         effect = np.empty(0)
@@ -94,7 +98,7 @@ def collapsed_view(covariance, latent_covariance):
 
 @compiled
 def sweep(rng, z, alpha, n_fixed, n_pool, weights, features, x, means, base, latent, latent_means, latent_base, terms):
-    """Scale of the latent vectors, views, assignments with latent vectors, α; n_fixed: components, 0 when inferred.
+    """Scale of the latent vectors, views, clusters' noise, assignments, α; n_fixed: components, 0 when inferred.
 
     n_pool and weights as in ``assign``: there is a pool when the number of components is inferred. features (U, D) and x (D, U)
     are the same numbers. z, latent and the residuals change in place. Returns α, the number of clusters and of those opened, a
@@ -124,8 +128,9 @@ def sweep(rng, z, alpha, n_fixed, n_pool, weights, features, x, means, base, lat
     pool = np.empty(n_pool, dtype=np.int64)
     for j in range(n_pool):
         pool[j] = n_components + j
-    counts, columns, n_opened, lost = reassign(
-        rng, z, counts, pool, table, weights, x, latent, terms, columns, base, latent_base
+    noises = redraw_noises(rng, z, terms, n_columns)
+    counts, columns, _, n_opened, lost = reassign(
+        rng, z, counts, pool, table, weights, x, latent, terms, columns, noises, (base, latent_base)
     )
     if n_fixed:
         alpha = draw_alpha(rng, draw_table_counts(rng, counts, weights[0]), z.shape[0], alpha) if n_fixed > 1 else alpha

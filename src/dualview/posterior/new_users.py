@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors.base import Evidence, Forecast, SampledEvidence
+from dualview.behaviors.base import ClusterNoise, Evidence, Forecast, SampledEvidence
 from dualview.errors import DataWarning, InputError
 from dualview.kernels import densities, gaussian
 from dualview.kernels.streams import stream_of
@@ -120,16 +120,30 @@ class Candidates:
         roots = _solved(np.swapaxes(lower, -1, -2), np.broadcast_to(np.eye(q), lower.shape))[self.draw]
         return np.where((self.component >= 0)[:, None, None], 0.0, roots)
 
+    def noise(self, noise: ClusterNoise) -> Array:
+        """The noise precision of each row's cluster, (R,); from the prior where nobody is in it."""
+        components = np.full(len(self._post.components["owner"]), np.nan)
+        components[self._members] = noise.precision
+        precision: Array = np.append(components, np.nan)[self.component]
+        empty = np.isnan(precision)
+        fresh = np.random.default_rng(_SEED).standard_gamma(0.5, int(empty.sum()))
+        precision[empty] = 2.0 * fresh / noise.variance
+        return precision
+
+    @property
+    def _members(self) -> NDArray[np.int64]:
+        """Every user's component in every draw, as a row of the posterior's table, (N, U)."""
+        offsets = np.searchsorted(self._post.components["owner"], np.arange(self.n_draws))
+        return np.asarray(offsets[:, None] + self._post.flat("z"))
+
     @cached_property
     def overlap(self) -> Array:
         """Share of each row's users that is in each cluster of the estimate, (R, C + 1); the last column is a fresh cluster."""
         labels = self._post.partition("dahl")
         table = self._post.components
-        z = self._post.flat("z")
-        offsets = np.searchsorted(table["owner"], np.arange(self.n_draws))
         counts = np.zeros((len(table["owner"]), int(labels.max()) + 1))
-        for draw in range(self.n_draws):
-            np.add.at(counts, (offsets[draw] + z[draw], labels), 1.0)
+        for members in self._members:
+            np.add.at(counts, (members, labels), 1.0)
         shares = counts / np.maximum(table["count"], 1)[:, None]
         result = np.zeros((len(self.draw), counts.shape[1] + 1))
         known = self.component >= 0
@@ -170,6 +184,10 @@ class NewUsers:
         """The draw of the posterior that each row belongs to."""
         return self._candidates.draw
 
+    def noise(self, noise: ClusterNoise) -> Array:
+        """The noise precision of each row's cluster, (R,)."""
+        return self._candidates.noise(noise)
+
     @property
     def _batch(self) -> int:
         return max(1, _CELLS // self.n_rows)
@@ -192,7 +210,10 @@ class NewUsers:
         means, covariances = (part[:, None] for part in self._candidates.latent)
         means = means + self._shifted(users)
         if isinstance(self._evidence, Evidence):
-            part = Evidence(*(values[self._candidates.draw][:, users] for values in self._evidence))
+            if self._evidence.noise is None:
+                part = Evidence(*(values[self._candidates.draw][:, users] for values in self._evidence[:3]))
+            else:
+                part = self._evidence.under(self.noise(self._evidence.noise), users)
             log_marginal, means, covariances = _updated(means, covariances, part)
             log_weights = log_weights + log_marginal
         elif self._evidence is not None:
@@ -262,11 +283,12 @@ class NewUsers:
         mixture = VectorMixture(self._n, n_dims, self.n_rows, parts)
         return mixture.marginal(0) if n_dims == 1 else mixture
 
-    def impute(self, rng: np.random.Generator, members: NDArray[np.intp]) -> tuple[Array, Array, Array]:
+    def impute(self, rng: np.random.Generator, members: NDArray[np.intp]) -> tuple[Array, Array, Array, NDArray[np.int64]]:
         """Clusters of some new users together, one after the other, in every draw.
 
-        Returns ln p(their features | draw) (N,), and the mean and covariance of each one's latent vector, (members, N, q) and
-        (members, N, q, q). A user who follows another sees it in its cluster, a fresh cluster included.
+        Returns ln p(their features | draw) (N,), the mean and covariance of each one's latent vector, (members, N, q) and
+        (members, N, q, q), and the row of each one's cluster, (members, N). A user who follows another sees it in its cluster,
+        a fresh cluster included.
         """
         rows = self._candidates
         weight = rows.weight.copy()
@@ -278,6 +300,7 @@ class NewUsers:
             latent_covariances = np.zeros_like(latent_covariances)
         log_density = np.zeros(rows.n_draws)
         means, covariances = (np.empty((len(members), rows.n_draws, *part.shape[1:])) for part in rows.latent)
+        places = np.empty((len(members), rows.n_draws), dtype=np.int64)
         for position, j in enumerate(members):
             x = None if self._x is None else self._x[j : j + 1]
             likelihood = rows.log_features(x, 1)[0]
@@ -288,7 +311,7 @@ class NewUsers:
             start = cumulative[rows.first] - mass[rows.first]
             chosen = np.searchsorted(cumulative, start + rng.random(rows.n_draws) * by_draw, side="right")
             last = np.append(rows.first[1:], len(mass)) - 1
-            chosen = np.clip(chosen, rows.first, last)
+            places[position] = chosen = np.clip(chosen, rows.first, last)
             log_density += top + np.log(by_draw / total)
             shift = rows.shifts(x)[:, 0]
             means[position], covariances[position] = latent_means[chosen] + shift, latent_covariances[chosen]
@@ -298,30 +321,32 @@ class NewUsers:
             n_vacant = np.bincount(rows.draw[vacant], minlength=rows.n_draws)
             weight[vacant] = (rows.new_weight / np.maximum(n_vacant, 1))[rows.draw[vacant]]
             total += 1.0
-        return log_density, means, covariances
+        return log_density, means, covariances, places
 
 
 def outcomes(forecast: Forecast, n_draws: int, new_users: NewUsers | None = None, seed: int = 0) -> Outcomes:
     """Predictive distribution of outcomes, some of which users new to the fit may have a part in."""
     law = NormalMixture if forecast.sds is not None else ChoiceMixture
-    sds = np.zeros(n_draws) if forecast.sds is None else forecast.sds
+    even = np.full((n_draws, 1), -np.log(n_draws))
     if new_users is None:
-        return law.over_draws(forecast.n, forecast.known, sds)
-    even = np.full(n_draws, -np.log(n_draws))
+        return law(forecast.n, n_draws, lambda cases: Parts(even, forecast.known(cases), forecast.spread(cases)))
+    noise = None if forecast.noise is None else 1.0 / new_users.noise(forecast.noise)
 
     def parts(cases: slice) -> Parts:
-        locations = np.array(np.broadcast_to(known := forecast.known(cases), (n_draws, known.shape[1])))
-        log_weights = np.repeat(even[:, None], locations.shape[1], axis=1)
-        variances = np.repeat(sds[:, None] ** 2, locations.shape[1], axis=1)
+        known = forecast.known(cases)
+        locations, variances = _full(n_draws, known), _full(n_draws, forecast.spread(cases) ** 2, known.shape[1])
+        log_weights = np.repeat(even, locations.shape[1], axis=1)
         for column, case in enumerate(range(*cases.indices(forecast.n))):
             members, loads = _by_member(forecast.loads[[case]], len(new_users))
             if not len(members):
                 continue
             rng = np.random.default_rng([seed, case])
-            log_density, means, covariances = new_users.impute(rng, members)
+            log_density, means, covariances, places = new_users.impute(rng, members)
             log_weights[:, column] = log_density - logsumexp(log_density)
             locations[:, column] += np.einsum("mq,mnq->n", loads, means)
             variances[:, column] += np.einsum("mq,mnqr,mr->n", loads, covariances, loads)
+            if noise is not None:
+                variances[:, column] += noise[places[0]]
         return Parts(log_weights, locations, np.sqrt(variances))
 
     return law(forecast.n, n_draws, parts)
@@ -331,15 +356,15 @@ def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Out
     """The same when some observations of the new users are known; an outcome may have one of them."""
     law = NormalMixture if forecast.sds is not None else ChoiceMixture
     draw = new_users.draw
-    sds = np.zeros(n_draws) if forecast.sds is None else forecast.sds
+    noise = None if forecast.noise is None else 1.0 / new_users.noise(forecast.noise)
     first = np.append(True, draw[1:] != draw[:-1])
     alone = np.where(first, -np.log(n_draws), -np.inf)
 
     def parts(cases: slice) -> Parts:
         known = forecast.known(cases)
-        locations = known[draw] if len(known) > 1 else np.repeat(known, len(draw), axis=0)
+        locations = _full(n_draws, known)[draw]
+        variances = _full(n_draws, forecast.spread(cases) ** 2, known.shape[1])[draw]
         log_weights = np.repeat(alone[:, None], locations.shape[1], axis=1)
-        variances = np.repeat(sds[draw][:, None] ** 2, locations.shape[1], axis=1)
         for column, case in enumerate(range(*cases.indices(forecast.n))):
             members, loads = _by_member(forecast.loads[[case]], len(new_users))
             if len(members) > 1:
@@ -352,9 +377,16 @@ def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Out
                 log_weights[:, column] = given.log_weights[:, 0]
                 locations[:, column] += given.means[:, 0] @ load
                 variances[:, column] += np.einsum("q,nqr,r->n", load, given.covariances[:, 0], load)
+                if noise is not None:
+                    variances[:, column] += noise
         return Parts(log_weights, locations, np.sqrt(variances))
 
     return law(forecast.n, len(draw), parts)
+
+
+def _full(n_draws: int, values: Array, n_cases: int | None = None) -> Array:
+    """A copy with a row per draw and a column per case."""
+    return np.array(np.broadcast_to(values, (n_draws, values.shape[1] if n_cases is None else n_cases)))
 
 
 def _by_member(row: Any, n_new: int) -> tuple[NDArray[np.intp], Array]:

@@ -34,7 +34,7 @@ def scalars(post: "Posterior", pairs: Pairs, n_anchors: int) -> dict[str, Array]
     logarithms = {"alpha", "noise_precision", "slope_precision", "base_dof", "base_precision", "base_covariance"}
     summary = post.summary
     for name in post.names:
-        if name in skipped:
+        if name in skipped or (summary is not None and name not in summary):
             continue
         values = np.asarray(post[name] if summary is None else summary[name].values, dtype=float)
         if values.ndim == 2 and name.split(".")[-1] in logarithms:
@@ -44,6 +44,8 @@ def scalars(post: "Posterior", pairs: Pairs, n_anchors: int) -> dict[str, Array]
         elif name == "slopes" and values.ndim == 4:
             flat = values.reshape(*values.shape[:2], -1)
             result |= {f"{name}[{i // values.shape[3]}, {i % values.shape[3]}]": flat[..., i] for i in range(flat.shape[2])}
+        elif name == "noise_precision":  # of each user's cluster
+            result[f"mean log {name}"] = np.log(values).mean(axis=2)
         elif values.ndim == 3:
             result |= {f"{name}[{i}]": values[..., i] for i in range(values.shape[2])}
         else:
