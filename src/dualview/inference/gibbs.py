@@ -2,8 +2,8 @@
 
 In a step: the scale of the latent vectors; each view's components and base parameters, (C1) to (C5) and β; every user's cluster
 together with its latent vector, (C7) and (C11); α, (C9) or (C10); the likelihood's own parameters, (C8). All but the last is
-one compiled call. Very many users are taken in blocks instead, with the parts that allow it on several threads; the number of
-threads changes nothing.
+one compiled call. Very many users, and users who share vectors, are taken in blocks instead, with the parts that allow it on
+several threads; the number of threads changes nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ def step(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int)
     """One sweep over all blocks of the state."""
     moving = Moving.of(rng, model, state)
     stream = stream_of(rng)
-    if model.n_users <= BLOCK:
+    if model.n_users <= BLOCK and not model.pooled:
         moving.sweep_at_once(stream, n_auxiliary)
     else:
         moving.sweep_by_blocks(stream, n_auxiliary)

@@ -210,17 +210,14 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
             for i in range(n_latent):
                 step[i] = latent_means[chosen, i] - latent[u, i]
                 latent[u, i] = latent_means[chosen, i]
-            if apart and chosen != own:
-                shift(starts[u], starts[u + 1], rows, loads, residual, step)
         elif n_latent == 1:
             mean, factor = latent_means[chosen, 0], latent_factors[chosen, 0, 0]
             latent[u, 0] = draw_one(rng, mean, factor, latent_one, ratio * pull_one, ratio * grip_one)
-            if apart:
-                step[0] = latent[u, 0] - latent_one
-                shift(starts[u], starts[u + 1], rows, loads, residual, step)
+            step[0] = latent[u, 0] - latent_one
         elif n_latent > 1:
             evidence(latent_means[chosen], latent_factors[chosen], latent[u], ratio, pull, grip, gap, matrix)
             draw_latent(rng, latent_means[chosen], latent[u], gap, matrix, step)
+        if apart and n_latent > 0 and not (pooled and chosen == own):
             shift(starts[u], starts[u + 1], rows, loads, residual, step)
     return n_users, n_opened
 

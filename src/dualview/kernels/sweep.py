@@ -1,7 +1,9 @@
 """One sweep over everything but the likelihood's own parameters, in one compiled call, for users who fit in one table.
 
+Clusters whose users share one vector have no such call: the code would be compiled for everybody and is for a few.
+
 Both views are always there; one of no dimensions is no view. base = (μ_0, R_0, W_0, β) of a view, terms as in ``messages``,
-columns as in ``assign``. A latent view whose W_0 has no dimensions is pooled: the users of a cluster share one vector.
+columns as in ``assign``.
 """
 
 import math
@@ -15,7 +17,6 @@ from dualview.kernels.gaussian import cluster_sums, collapsed, draw_into, redraw
 from dualview.kernels.linalg import scaled, trace
 from dualview.kernels.messages import along, along_gram
 from dualview.kernels.noise import redraw_noises
-from dualview.kernels.pooled import redraw_pooled
 from dualview.kernels.scales import draw_latent_scale
 
 ROOM = 3  # free columns beside clusters and pool; more are made when they run out
@@ -104,17 +105,12 @@ def sweep(rng, z, alpha, n_fixed, n_pool, weights, features, x, means, base, lat
     are the same numbers. z, latent and the residuals change in place. Returns α, the number of clusters and of those opened, a
     user without a column of positive weight (or −1), a view that has collapsed (or −1), columns, and the base of each view.
     """
-    pooled = latent_base[2].shape[0] < latent.shape[1]
-    if latent.shape[1] > 0 and not pooled:
+    if latent.shape[1] > 0:
         covariance = rescale_latent(rng, z, latent_means, latent_base[2], latent, terms)
         latent_base = (latent_base[0], latent_base[1], covariance, latent_base[3])
     means, factors, mean, precision, covariance, dof = redraw_from(rng, z, features, means, base)
     base = (mean, precision, covariance, dof)
-    if pooled:
-        drawn = redraw_pooled(rng, z, latent, latent_means, latent_base, terms)
-    else:
-        drawn = redraw_from(rng, z, latent, latent_means, latent_base)
-    latent_means, latent_factors, mean, precision, covariance, dof = drawn
+    latent_means, latent_factors, mean, precision, covariance, dof = redraw_from(rng, z, latent, latent_means, latent_base)
     latent_base = (mean, precision, covariance, dof)
     room = 0 if n_fixed else ROOM
     n_components = means.shape[0]
