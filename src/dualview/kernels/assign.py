@@ -222,7 +222,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
     return n_users, n_opened
 
 
-@compiled
+@inlined
 def renew(rng, column, columns, noises, bases):
     """In place: fresh parameters of a column from the base of both views, and fresh noise."""
     means, factors, latent_means, latent_factors = columns
@@ -270,7 +270,7 @@ def compact(z, counts, columns):
     return kept_means, kept_factors, kept_latent_means, kept_latent_factors
 
 
-@compiled
+@inlined
 def only_used(counts, n_kept, means, factors):
     """Components of the occupied columns."""
     n_dims, n_spread = means.shape[1], factors.shape[1]

@@ -22,7 +22,7 @@ from dualview.kernels.scales import draw_latent_scale
 ROOM = 3  # free columns beside clusters and pool; more are made when they run out
 
 
-@compiled
+@inlined
 def grow(counts, table, columns, noises):
     """Everything with as many columns again, all free."""
     n, n_users = table.shape
@@ -73,7 +73,7 @@ def rescale_latent(rng, z, means, base_covariance, latent, terms):
     return scaled(base_covariance, scale)
 
 
-@compiled
+@inlined
 def redraw_from(rng, z, vectors, means, base):
     """``redraw_view`` from the vectors."""
     counts, totals, scatters = cluster_sums(vectors, z, means)
