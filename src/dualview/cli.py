@@ -184,6 +184,7 @@ def predict(
     threads: Path,
     *,
     out: Path | None = None,
+    outcomes: Path | None = None,
     probability: float = 0.95,
     drop_unknown: bool = False,
 ) -> None:
@@ -201,6 +202,8 @@ def predict(
         A table like the one of the fit, outcomes optional.
     out
         Where to write; predictions.csv in the run's folder by default.
+    outcomes
+        A row per thread: thread, covariates of the fit, perhaps outcome. By default they are columns of the threads.
     probability
         Of the interval.
     drop_unknown
@@ -208,7 +211,8 @@ def predict(
     """
     from dualview.runs import predict_run
 
-    print(predict_run(run, threads, run / "predictions.csv" if out is None else out, probability, drop_unknown))
+    place = run / "predictions.csv" if out is None else out
+    print(predict_run(run, threads, place, probability, drop_unknown, outcomes))
 
 
 def summary(run: Path, *, json: bool = False) -> None:

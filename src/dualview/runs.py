@@ -150,7 +150,14 @@ def user_table(model: DualViewMixture) -> pd.DataFrame:
     return table
 
 
-def predict_run(folder: Path, threads: Path, out: Path, probability: float = 0.95, drop_unknown: bool = False) -> str:
+def predict_run(
+    folder: Path,
+    threads: Path,
+    out: Path,
+    probability: float = 0.95,
+    drop_unknown: bool = False,
+    outcomes: Path | None = None,
+) -> str:
     """Predict the outcomes of new threads of known users; writes a table, returns a line of words."""
     model = opened(folder)
     request = Request.load(folder)
@@ -158,6 +165,7 @@ def predict_run(folder: Path, threads: Path, out: Path, probability: float = 0.9
         threads,
         model.posterior_.user_ids,
         request.columns,
+        outcomes=outcomes,
         covariates=request.covariates,
         drop_unknown=drop_unknown,
         need_outcome=False,

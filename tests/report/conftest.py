@@ -28,7 +28,7 @@ def rows_of(participation: np.ndarray, outcome: np.ndarray) -> pd.DataFrame:
 
 @pytest.fixture(scope="session")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """users.csv, threads.csv, test.csv. pandas takes the user NA for nobody, so that the tables are Parquet."""
+    """Tables of users, threads and test threads."""
     folder = tmp_path_factory.mktemp("tables")
     users = pd.DataFrame(
         {"user": USERS, "posts": np.exp(FORUM.features[:, 0] / 50), "long_name_of_degree": FORUM.features[:, 1]}
