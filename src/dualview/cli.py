@@ -235,21 +235,29 @@ def summary(run: Path, *, json: bool = False) -> None:
     print(dumps(found, indent=2) if json else summary_text(found))
 
 
-def compare(runs: tuple[Path, ...]) -> None:
+def compare(runs: tuple[Path, ...], *, out: Path | None = None) -> None:
     """Rank runs of the same threads by leave-one-out scores: with a link and without, with other numbers of clusters.
 
-    elpd is the sum of the scores, more is better; difference is how far a run lies behind the best.
+    elpd is the sum of the scores, more is better; behind is how far a run lies from the best; unsure counts threads whose
+    score cannot be relied on. Reports of the runs will show the table.
 
-    Example: dualview compare run linked-run
+    Example: dualview compare run linked
 
     Parameters
     ----------
     runs
         Folders of two finished runs or more.
+    out
+        Where to write the table, as JSON; comparison.json in the folder of each run by default.
     """
-    from dualview.runs import compare_runs
+    from dualview.rankings import FILE, rank_runs
 
-    print(compare_runs(runs))
+    ranking = rank_runs(runs)
+    print(ranking.text(), flush=True)
+    places = [run / FILE for run in runs] if out is None else [out]
+    for place in places:
+        ranking.save(place)
+    print(f"Wrote {', '.join(map(str, places))}.")
 
 
 def plot(run: Path) -> None:
@@ -267,7 +275,7 @@ def plot(run: Path) -> None:
     print(f"Wrote {', '.join(str(path) for path in plot_run(run))}.")
 
 
-def report(run: Path, *, out: Path | None = None) -> None:
+def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()) -> None:
     """Write one HTML file about a run: roles, catalytic powers, users, predictions, whether to trust it. It opens offline.
 
     Example: dualview report run --out report.html
@@ -278,10 +286,12 @@ def report(run: Path, *, out: Path | None = None) -> None:
         Folder of a finished run.
     out
         The file to write; report.html in the run's folder by default.
+    against
+        Other runs of the same threads, to say which predicts best; kept as comparison.json in the run's folder.
     """
     from dualview.report import write_report
 
-    print(f"Wrote {write_report(run, out)}.")
+    print(f"Wrote {write_report(run, out, against)}.")
 
 
 def reproduce(
@@ -523,7 +533,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default_parameter=cyclopts.Parameter(negative=""),
     )
     for command in COMMANDS:
-        app.command(command)
+        several = cyclopts.Parameter(consume_multiple=True) if command is report else None
+        app.command(command, default_parameter=several)
     tokens = sys.argv[1:] if arguments is None else arguments
     warnings.showwarning = _warn  # type: ignore[assignment]
     try:

@@ -5,7 +5,6 @@ A folder holds request.json (what was asked, enough to ask again), the run's che
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from dualview.errors import FileError, InputError
 from dualview.inference.chains import Schedule
 from dualview.mixture import DualViewMixture
 from dualview.posterior import Posterior, load
-from dualview.tables import Columns, Users, read_threads, read_users
+from dualview.tables import Columns, Threads, Users, read_threads, read_users
 from dualview.writing import make_folder, write_whole
 
 
@@ -54,6 +53,8 @@ class Request:
     @classmethod
     def load(cls, folder: Path) -> "Request":
         path = folder / "request.json"
+        if not folder.is_dir():
+            raise FileError(_no_folder(folder))
         if not path.is_file():
             raise FileError(f"{folder} is not a run that 'dualview fit' started: it has no request.json.")
         try:
@@ -66,10 +67,11 @@ class Request:
 
 def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
     """Fit what is asked, or go on with it where the folder's files stop; returns a summary in words."""
-    users, behavior, notes = _inputs(request)
+    users, threads = read_inputs(request)
+    behavior = None if threads is None else threads.behavior(request.intercept, users.ids)
     make_folder(folder)
-    if not quiet:
-        for note in notes:
+    if not quiet and threads is not None:
+        for note in threads.notes:
             print(f"dualview: {note}", file=sys.stderr)
     model = DualViewMixture(
         request.n_clusters,
@@ -98,12 +100,13 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
     return f"{summary_text(summarise(folder))}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
 
 
-def _inputs(request: Request) -> tuple[Users, Any, list[str]]:
+def read_inputs(request: Request) -> tuple[Users, Threads | None]:
+    """The tables of users and threads; no threads where the fit is of features alone."""
     if request.users is None:
         raise InputError("A table of users is needed, with an id for each.")
     users = read_users(Path(request.users), request.columns)
     if request.threads is None:
-        return users, None, []
+        return users, None
     threads = read_threads(
         Path(request.threads),
         users.ids,
@@ -112,28 +115,23 @@ def _inputs(request: Request) -> tuple[Users, Any, list[str]]:
         covariates=request.covariates,
         drop_unknown=request.drop_unknown,
     )
-    return users, threads.behavior(request.intercept, users.ids), threads.notes
+    return users, threads
+
+
+def _no_folder(folder: Path) -> str:
+    return f"{folder} is a file, not the folder of a run." if folder.exists() else f"{folder}: there is no such folder."
 
 
 def opened(folder: Path) -> DualViewMixture:
     """A finished run as a fitted estimator."""
     path = folder / "posterior.nc"
+    if not folder.is_dir():
+        raise FileError(_no_folder(folder))
+    if not path.is_file() and not (folder / "request.json").is_file():
+        raise FileError(f"{folder} is not the folder of a run: it has neither posterior.nc nor request.json.")
     if not path.is_file():
         raise FileError(f"{folder} has no posterior.nc: the run is not finished. 'dualview resume {folder}' goes on with it.")
     return DualViewMixture.from_posterior(load(path))
-
-
-def compare_runs(folders: Sequence[Path]) -> str:
-    """A table of runs of the same threads, by how well each predicts a thread it has not seen; the best first."""
-    from dualview.comparison import compare
-
-    models = {}
-    for folder in folders:
-        model = opened(folder)
-        model.behavior_ = _inputs(Request.load(folder))[1]
-        models[str(folder)] = model
-    table = compare(models)
-    return str(table.to_string(float_format=lambda value: f"{value:.1f}"))
 
 
 def user_table(model: DualViewMixture) -> pd.DataFrame:
