@@ -55,7 +55,9 @@ def test_the_command_prints_and_keeps_the_table(folder: Path, capsys: pytest.Cap
     assert "Of 2 fits to the same 24 threads" in printed
     kept = [Ranking.load(folder / name / "comparison.json") for name in ("run", "fixed")]
     assert kept[0] == kept[1] == rank_runs([folder / "fixed", folder / "run"])
-    assert {fit.name: fit.made_with for fit in kept[0].fits} == {n: own_digest(folder / n) for n in ("run", "fixed")}
+    assert {fit.name: fit.made_with for fit in kept[0].fits} == {
+        name: own_digest(folder / name, dv.load(folder / name / "posterior.nc")) for name in ("run", "fixed")
+    }
     assert f"Wrote {folder / 'run' / 'comparison.json'}, {folder / 'fixed' / 'comparison.json'}." in printed
     (folder / "run" / "comparison.json").unlink()
     assert cli.main(["compare", str(folder / "run"), str(folder / "fixed"), "--out", str(folder / "c.json")]) == 0

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -185,6 +186,7 @@ def test_matrix_market_and_compressed_and_parquet_tables(tmp_path: Path) -> None
             {"thread": ["a"], "user": ["user 1"], "outcome": [1], "weight": ["x"]},
             "'weight' must hold numbers; it does not in line",
         ),
+        ({"thread": [], "user": [], "outcome": []}, "threads.csv has no threads. Give it a row per thread"),
         ({"thread": ["a"], "user": ["x"], "outcome": [1]}, "1 user.s. are not in the table of users: x"),
     ],
 )
@@ -201,6 +203,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert found.ids == ["a", "b"]
     assert found.participation.toarray()[0, 1] == 2
     notes = " | ".join(found.notes)
+    assert len(found.notes) == 4
     assert "2 rows of 1 unknown users left out (x)" in notes
     assert "1 repeated rows" in notes
     assert "1 threads without a known user left out (c)" in notes
@@ -306,6 +309,38 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     features = pd.read_csv(users, index_col="user")
     model.fit(features, read_threads(threads, USERS, Columns()).behavior(False))
     np.testing.assert_array_equal(dv.load(tmp_path / "run" / "posterior.nc")["latent"], model.posterior_["latent"])
+
+
+def test_a_run_that_ctrl_c_stops_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    users, threads = write_tables(tmp_path)
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "dualview.cli", "fit", str(users), str(threads), "--out", str(out), "--warmup", "5"]
+    process = subprocess.Popen([*command, "--draws", "2000000", "--chains", "1", "--quiet"], stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not list(out.glob("chain-0/*.h5")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.startswith("dualview: stopped: ")
+    assert f"of 2,000,000 draws of each chain are made and saved; 'dualview resume {out}', or the same command, goes on" in said
+    assert said.count("\n") == 1
+    assert cli.main(["summary", str(out)]) == 0
+    assert "1 chains of" in capsys.readouterr().out
+
+
+def test_a_fit_that_is_refused_leaves_nothing_to_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    users, threads = write_tables(tmp_path)
+    fit = ["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *SHORT]
+    assert cli.main([*fit, "--clusters", "13"]) == 2
+    assert "--clusters must be at most the number of users, 12; got 13" in capsys.readouterr().err
+    assert cli.main(["resume", str(tmp_path / "run")]) == 2
+    assert "it has no request.json" in capsys.readouterr().err
+    assert cli.main(fit) == 0
+    text, errors = capsys.readouterr()
+    assert errors == ""  # what has not converged is told once, in the summary
+    assert text.count("Not converged") == 1
+    assert f"To draw more: dualview resume {tmp_path / 'run'} --draws 60" in text
+    assert "plots.traces" not in text
 
 
 def test_predictions_go_by_ids_too() -> None:

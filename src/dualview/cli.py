@@ -4,9 +4,11 @@ A command is a plain function in ``COMMANDS``; its docstring is its help, and it
 imports stay inside. Results go to standard output, progress and errors to standard error.
 """
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
@@ -530,22 +532,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="Clusters of users from features you can see and behaviours you can only see through their effects.",
         version=__version__,
         help_format="plaintext",
-        default_parameter=cyclopts.Parameter(negative=""),
+        default_parameter=cyclopts.Parameter(negative="", show_default=lambda value: None if value == () else value),
+        suppress_keyboard_interrupt=False,
     )
     for command in COMMANDS:
-        several = cyclopts.Parameter(consume_multiple=True) if command is report else None
+        several = cyclopts.Parameter(consume_multiple=(1, None)) if command is report else None
         app.command(command, default_parameter=several)
-    tokens = sys.argv[1:] if arguments is None else arguments
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    called = next((command for command in COMMANDS if tokens and command.__name__ == tokens[0]), None)
+    more = "Try dualview --help." if called is None else f"Try dualview {called.__name__} --help."
     warnings.showwarning = _warn  # type: ignore[assignment]
     try:
         app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+    except cyclopts.UnusedCliTokensError as error:
+        unused = ", ".join(error.unused_tokens or ())
+        return _complain(f"{unused}: no place for it. An option with several values is written once for each. {more}")
     except cyclopts.CycloptsError as error:
-        return _complain(f"{error} Try dualview --help.")
+        return _complain(f"{error} {more}")
     except (DualViewError, OSError) as error:
-        return _complain(str(error))
+        return _complain(_with_options(str(error), called))
     except KeyboardInterrupt as error:
-        return _complain(f"stopped{f': {error}' if str(error) else ''}", code=130)
+        return _complain(f"stopped: {str(error).removeprefix('stopped ')}" if str(error) else "stopped", code=130)
     return 0
+
+
+def _with_options(message: str, command: Callable[..., None] | None) -> str:
+    """A message with the command's options in the place of Python's arguments: --draws for n_draws."""
+    parameters = {} if command is None else signature(command).parameters
+    options = [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
+    names = {f"n_{name}": name for name in options} | {name: name for name in options if "_" in name}
+    names |= {"random_state": "seed"} if "seed" in options else {}
+    return re.sub(r"\b\w+\b", lambda word: f"--{names[word[0]].replace('_', '-')}" if word[0] in names else word[0], message)
 
 
 def _warn(message: Warning | str, *_: Any) -> None:

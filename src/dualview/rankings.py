@@ -15,6 +15,7 @@ import numpy as np
 from dualview.comparison import compare, standing
 from dualview.digests import digest
 from dualview.errors import FileError, InputError
+from dualview.posterior import Posterior
 from dualview.runs import Request, opened, read_inputs
 from dualview.tables import Threads
 from dualview.writing import write_whole
@@ -116,13 +117,12 @@ def rank_runs(folders: Sequence[Path]) -> Ranking:
         users, threads = read_inputs(requests[name])
         if threads is None:
             raise InputError(f"{folder} was fitted without threads, so that there is nothing it could predict.")
-        made_with = _made_with(folder)
         behavior = threads.behavior(requests[name].intercept, users.ids)
-        _check_unchanged(folder, made_with, behavior.fingerprint())
+        _check_unchanged(folder, behavior.fingerprint())
         first = first or (folder, threads)
         models[name].behavior_ = behavior.take(_order(folder, threads, *first))
         described[name] = _described(requests[name], 0 if users.features is None else users.features.shape[1])
-        digests[name] = digest(json.dumps(made_with, sort_keys=True))
+        digests[name] = own_digest(folder, models[name].posterior_)
     table = compare(models)
     scores = table.drop(columns="note").to_dict(orient="index")
     apart = _apart(described)
@@ -145,9 +145,9 @@ def short_names(folders: Sequence[Path]) -> list[str]:
     return ["/".join(part[-depth:]) for part in parts]
 
 
-def own_digest(folder: Path) -> str:
-    """By what a run knows itself in a ranking."""
-    return digest(json.dumps(_made_with(folder), sort_keys=True))
+def own_digest(folder: Path, post: Posterior) -> str:
+    """By what a run knows itself in a ranking: what it was made with, and how far it has come."""
+    return digest(json.dumps(_made_with(folder), sort_keys=True), post.n_chains, post.n_draws)
 
 
 def _made_with(folder: Path) -> dict[str, Any]:
@@ -158,8 +158,9 @@ def _made_with(folder: Path) -> dict[str, Any]:
         raise FileError(f"{path} cannot be read ({error}): what the run was made with is not known.") from error
 
 
-def _check_unchanged(folder: Path, made_with: dict[str, Any], now: dict[str, Any]) -> None:
+def _check_unchanged(folder: Path, now: dict[str, Any]) -> None:
     """Scores of other tables than those of the fit would mean nothing."""
+    made_with = _made_with(folder)
     changed = [name for name, value in now.items() if made_with.get(name, value) != value]
     if changed:
         raise InputError(

@@ -5,6 +5,7 @@ A folder holds request.json (what was asked, enough to ask again), the run's che
 
 import json
 import sys
+import warnings
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dualview.errors import FileError, InputError
+from dualview.errors import ConvergenceWarning, FileError, InputError
 from dualview.inference.chains import Schedule
 from dualview.mixture import DualViewMixture
 from dualview.posterior import Posterior, load
@@ -53,8 +54,7 @@ class Request:
     @classmethod
     def load(cls, folder: Path) -> "Request":
         path = folder / "request.json"
-        if not folder.is_dir():
-            raise FileError(_no_folder(folder))
+        check_folder(folder)
         if not path.is_file():
             raise FileError(f"{folder} is not a run that 'dualview fit' started: it has no request.json.")
         try:
@@ -91,13 +91,39 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
     features = None
     if users.features is not None:
         features = users.features.set_axis(pd.Index(users.ids, name="user"), axis=0)
-    if not (folder / "request.json").exists():  # before the work, so that a run that is killed can be resumed
-        request.save(folder)
-    model.fit(features, behavior)
-    request.save(folder)
+    _fit(model, features, behavior, request, folder)
     model.posterior_.save(folder / "posterior.nc")
     write_whole(folder / "users.csv", user_table(model).to_csv(index=False).encode())
-    return f"{summary_text(summarise(folder))}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
+    check_whole(model.posterior_, request.n_draws, f"'dualview resume {folder}', or the same command, goes on")
+    text = summary_text(summarise(folder))
+    if not model.posterior_.converged and not (folder / "forum.json").exists():
+        text += f"\nTo draw more: dualview resume {folder} --draws {2 * request.n_draws}"
+    return f"{text}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
+
+
+def check_whole(post: Posterior, n_draws: int, advice: str) -> None:
+    """Go on with being stopped, where Ctrl-C ended a fit before its last draw."""
+    made = post.n_draws if post.summary is None else post.summary.sizes["iteration"]
+    if made < n_draws:
+        raise KeyboardInterrupt(f"{made:,} of {n_draws:,} draws of each chain are made and saved; {advice}")
+
+
+def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request, folder: Path) -> None:
+    """Fit. The request is on disk before the work, so that a killed run can be resumed; a fit that is refused leaves none."""
+    started = (folder / "manifest.json").exists()
+    if not started:
+        request.save(folder)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the summary says it
+            model.fit(features, behavior)
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(f"{str(error) or 'what was made is saved'}; 'dualview resume {folder}' goes on") from None
+    except InputError:
+        if not started and not (folder / "manifest.json").exists():
+            (folder / "request.json").unlink(missing_ok=True)
+        raise
+    request.save(folder)
 
 
 def read_inputs(request: Request) -> tuple[Users, Threads | None]:
@@ -118,15 +144,17 @@ def read_inputs(request: Request) -> tuple[Users, Threads | None]:
     return users, threads
 
 
-def _no_folder(folder: Path) -> str:
-    return f"{folder} is a file, not the folder of a run." if folder.exists() else f"{folder}: there is no such folder."
+def check_folder(folder: Path) -> None:
+    """Raise where there is no such folder."""
+    if not folder.is_dir():
+        what = " is a file, not the folder of a run" if folder.exists() else ": there is no such folder"
+        raise FileError(f"{folder}{what}.")
 
 
 def opened(folder: Path) -> DualViewMixture:
     """A finished run as a fitted estimator."""
     path = folder / "posterior.nc"
-    if not folder.is_dir():
-        raise FileError(_no_folder(folder))
+    check_folder(folder)
     if not path.is_file() and not (folder / "request.json").is_file():
         raise FileError(f"{folder} is not the folder of a run: it has neither posterior.nc nor request.json.")
     if not path.is_file():
@@ -234,7 +262,8 @@ def summary_text(summary: dict[str, Any]) -> str:
         if "feature_means" in cluster:
             line += "; " + ", ".join(f"{name} {mean:.4g}" for name, mean in cluster["feature_means"].items())
         lines.append(line)
-    return "\n".join([*lines, summary["verdict"]])
+    verdict = summary["verdict"].replace("(n_warmup, n_draws)", "(--warmup, --draws)")
+    return "\n".join([*lines, verdict.replace("plots.traces", "the pictures of 'dualview plot'")])
 
 
 def plot_run(folder: Path) -> list[Path]:

@@ -153,19 +153,24 @@ def read_threads(
         ids, matrix, notes = _long(table, path, users, columns, drop_unknown)
         per_thread = _per_thread(table, path, columns, needed) if separate is None else separate
         notes += [] if separate is None else _unmatched(ids, separate)
+    if not ids:
+        known = "; nobody in it is in the table of users" if drop_unknown else ""
+        raise InputError(f"{path} has no threads{known}. Give it a row per thread and participant.")
     outcome = _outcome(per_thread, ids, columns, outcomes or path) if columns.outcome in per_thread else None
     chosen = per_thread.loc[ids, list(covariates)].reset_index(drop=True) if covariates else None
     silent = int((np.asarray(abs(matrix).sum(axis=0)).ravel() == 0).sum())
-    if silent:
+    if silent and need_outcome:
         notes.append(f"{silent} of {len(users)} users take part in no thread; they are kept and known by their features only")
     return Threads(ids, matrix, outcome, chosen, notes)
 
 
 def _matrix_market(path: Path, users: Sequence[str]) -> tuple[list[str], sparse.csr_array, list[str]]:
+    if not path.is_file():
+        raise FileError(f"{path}: there is no such file.")
     try:
         matrix = sparse.csr_array(mmread(path))
     except (OSError, ValueError, TypeError) as error:
-        raise FileError(f"{path} cannot be read as a Matrix Market file: {error}.") from error
+        raise FileError(f"{path} cannot be read as a Matrix Market file: {str(error).rstrip('.')}.") from error
     if matrix.shape[1] != len(users):
         hint = " It looks transposed." if matrix.shape[0] == len(users) else ""
         raise InputError(

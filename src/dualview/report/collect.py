@@ -54,7 +54,7 @@ def collect_run(folder: Path) -> dict[str, Any]:
         "similarity": _similarity(run),
         "predictions": _predictions(predicted, run.forum),
         "comparison": comparison_section(run.forum.evaluation),
-        "fits": fits_section(folder),
+        "fits": fits_section(folder, run.post),
         "diagnostics": diagnostics_section(run.post),
         "settings": settings_section(folder, run.forum.settings),
         "data": _data(run),

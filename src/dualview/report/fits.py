@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from dualview.posterior import Posterior
 from dualview.rankings import FILE, Fit, Ranking, own_digest
 from dualview.report.numbers import tenths
 from dualview.report.pictures import Axis
@@ -31,12 +32,12 @@ _PICTURE = (
 )
 
 
-def fits_section(folder: Path) -> dict[str, Any]:
+def fits_section(folder: Path, post: Posterior) -> dict[str, Any]:
     """A row per fit, the best first, and what to think of it."""
     path = folder / FILE
     if not path.is_file():
         return {"missing": NOT_COMPARED}
-    ranking, own = Ranking.load(path), own_digest(folder)
+    ranking, own = Ranking.load(path), own_digest(folder, post)
     this = next((fit for fit in ranking.fits if fit.made_with == own), None)
     if this is None:
         return {"missing": OUTDATED}

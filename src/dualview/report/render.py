@@ -11,6 +11,7 @@ from typing import Any
 from dualview.errors import FileError, MissingExtraError
 from dualview.rankings import FILE, rank_runs
 from dualview.report.collect import collect_run
+from dualview.runs import check_folder
 from dualview.writing import write_whole
 
 
@@ -57,6 +58,7 @@ def write_report(
     """
     _jinja()  # before the work rather than after it
     folder = Path(run)
+    check_folder(folder)
     place = folder / "report.html" if out is None else Path(out)
     if place.is_dir():
         raise FileError(f"{place} is a folder: name the file to write, such as {place / 'report.html'}.")
