@@ -110,6 +110,7 @@ def test_long_lists_are_cut():
         (["1", "2"], "text, such as 1, in rows 0, 1"),
         (np.array(["a", 1.0], dtype=object), "text, such as a, in row 0"),
         (pd.Series([1, "b"]), "text, such as b, in row 1"),
+        (pd.Series(["1.5", "many"]), "text, such as many, in rows 0, 1"),
         (np.array([b"x", b"y"]), "text"),
         (pd.Series(pd.date_range("2020", periods=2)), "dates"),
         ([datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)], "dates or time spans"),

@@ -172,9 +172,9 @@ def test_help_of_demo_has_an_example(capsys):
         (["demo", "--seed"], "--seed"),
         (["demo", "results"], "results"),
         (["demo", "--seed", "-1"], "seed must be an integer of at least 0; got -1"),
-        (["demo", "--users", "3"], "n_users must be at least n_clusters = 5"),
+        (["demo", "--users", "3"], "--users must be at least n_clusters = 5"),
         (["demo", "--threads", "1"], "two threads"),
-        (["demo", "--draws", "0"], "n_draws"),
+        (["demo", "--draws", "0"], "--draws must be a whole number of at least 1; got 0."),
     ],
 )
 def test_mistakes_get_one_line_and_code_2(arguments, words, tmp_path, monkeypatch, capsys):
@@ -193,7 +193,7 @@ def test_a_process_ends_with_code_2_and_no_traceback(tmp_path):
     command = [sys.executable, "-m", "dualview.cli", "demo", "--users", "3"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert result.stderr.startswith("dualview: n_users")
+    assert result.stderr.startswith("dualview: --users must be")
     assert "Traceback" not in result.stderr
 
 
@@ -254,3 +254,25 @@ def test_the_module_can_be_imported_without_its_extras():
 
 def _no_fit(*_):
     raise AssertionError("the fit came first")
+
+
+def test_errors_name_options_and_where_help_is(tmp_path, capsys):
+    for tokens, words in (
+        (["fit", "u.csv", "t.csv", "more.csv", "--out", "r"], "more.csv: no place for it. An option with several values is"),
+        (["fit", "u.csv", "t.csv"], "Try dualview fit --help."),
+        (["nonsense"], "Try dualview --help."),
+        (["report", str(tmp_path / "absent")], "absent: there is no such folder."),
+        (["report", str(tmp_path), "--against"], "--against requires at least 1"),
+    ):
+        assert cli.main(tokens) == 2
+        said = capsys.readouterr().err
+        assert words in said
+        assert said.count("\n") == 1
+
+
+def test_arguments_that_are_no_options_keep_their_names():
+    assert (
+        cli._with_options("participation must be (n_threads, n_users)", cli.fit) == "participation must be (n_threads, n_users)"
+    )
+    assert cli._with_options("test_share and n_draws", cli.forum) == "--test-share and --draws"
+    assert cli._with_options("n_draws", None) == "n_draws"

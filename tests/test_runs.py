@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from scipy.io import mmwrite
 
 import dualview as dv
 from dualview import cli
-from dualview.errors import InputError
+from dualview.errors import DualViewError, InputError
 from dualview.tables import Columns, read_threads, read_users
 
 FORUM = dv.datasets.agreement(12, 24, seed=0)
@@ -54,18 +55,6 @@ def test_fit_equals_the_fit_in_python(run: Path) -> None:
     table = pd.read_csv(run / "run" / "users.csv")
     assert table["user"].tolist() == USERS
     np.testing.assert_array_equal(table["cluster"], model.labels_)
-
-
-def test_runs_are_compared(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    linked = run / "linked"
-    tables = [str(run / "users.csv"), str(run / "threads.csv")]
-    assert cli.main(["fit", *tables, "--out", str(linked), "--link", "linear", *SHORT]) == 0
-    capsys.readouterr()
-    assert cli.main(["compare", str(run / "run"), str(linked)]) == 0
-    printed = capsys.readouterr().out
-    assert "elpd" in printed
-    assert str(linked) in printed
-    assert cli.main(["compare", str(linked)]) == 2
 
 
 def test_resume_of_a_finished_run_and_with_more_draws(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,6 +96,28 @@ def test_predict_writes_a_row_per_thread(run: Path, tmp_path: Path, capsys: pyte
     assert "not in the table of users: nobody" in capsys.readouterr().err
     assert cli.main(["predict", str(run / "run"), str(tmp_path / "new.csv"), "--drop-unknown", "--out", str(out)]) == 0
     assert "1 rows of 1 unknown users left out" in capsys.readouterr().out
+
+
+def test_a_matrix_needs_a_table_for_what_it_cannot_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    users, _ = write_tables(tmp_path)
+    mmwrite(tmp_path / "p.mtx", sparse.coo_matrix(FORUM.participation))
+    table = pd.DataFrame({"thread": [f"t{t}" for t in range(24)], "hour": np.arange(24.0) % 7, "outcome": FORUM.outcome})
+    table.to_csv(tmp_path / "o.csv", index=False)
+    table.assign(note=None).drop(columns="outcome").to_csv(tmp_path / "new.csv", index=False)
+    fit = ["fit", str(users), str(tmp_path / "p.mtx"), "--out", str(tmp_path / "run"), "--covariates", "hour", *SHORT]
+    assert cli.main(fit) == 2
+    assert "give --outcomes a table with a row per thread, in the same order, and columns thread, hour, outcome" in (
+        capsys.readouterr().err
+    )
+    assert cli.main([*fit, "--outcomes", str(tmp_path / "o.csv")]) == 0
+    predict = ["predict", str(tmp_path / "run"), str(tmp_path / "p.mtx")]
+    capsys.readouterr()
+    assert cli.main(predict) == 2
+    assert "in the same order, and columns thread, hour." in capsys.readouterr().err
+    assert cli.main([*predict, "--outcomes", str(tmp_path / "new.csv")]) == 0
+    assert "24 threads predicted. Wrote" in capsys.readouterr().out
+    assert cli.main([*predict, "--outcomes", str(tmp_path / "o.csv")]) == 0
+    assert "negative log-likelihood" in capsys.readouterr().out
 
 
 def test_summary_for_readers_and_for_programs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,6 +186,7 @@ def test_matrix_market_and_compressed_and_parquet_tables(tmp_path: Path) -> None
             {"thread": ["a"], "user": ["user 1"], "outcome": [1], "weight": ["x"]},
             "'weight' must hold numbers; it does not in line",
         ),
+        ({"thread": [], "user": [], "outcome": []}, "threads.csv has no threads. Give it a row per thread"),
         ({"thread": ["a"], "user": ["x"], "outcome": [1]}, "1 user.s. are not in the table of users: x"),
     ],
 )
@@ -191,16 +203,64 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert found.ids == ["a", "b"]
     assert found.participation.toarray()[0, 1] == 2
     notes = " | ".join(found.notes)
+    assert len(found.notes) == 4
     assert "2 rows of 1 unknown users left out (x)" in notes
     assert "1 repeated rows" in notes
     assert "1 threads without a known user left out (c)" in notes
     assert "10 of 12 users take part in no thread" in notes
 
 
-def test_bad_users(tmp_path: Path) -> None:
-    pd.DataFrame({"user": ["a", "b", "a"], "x": [1, 2, 3]}).to_csv(tmp_path / "users.csv", index=False)
-    with pytest.raises(InputError, match="listed more than once: a"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("user,x\na,1\nb,2\na,3\n", "listed more than once: a.$"),
+        (
+            "user,thread,x\na,1,1\nb,2,2\na,3,3\n",
+            "listed more than once: a. It looks like the table of threads: users come first",
+        ),
+        ("user;x\na;1\nb;2\n", "must have a column 'user'; it has user;x. Its fields must be parted by commas"),
+        ("user,x\na,1,5\nb,2,6\n", "cannot be read as a table: its rows have more fields than its head, which names 2 columns"),
+        ("user,x\na,1\n,2\n", "column 'user' is empty in line.s. 3"),
+        ("", "users.csv cannot be read as a table: No columns to parse from file"),
+    ],
+)
+def test_bad_users(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "users.csv").write_text(text)
+    with pytest.raises(DualViewError, match=message):
         read_users(tmp_path / "users.csv", Columns())
+
+
+def test_ids_are_text_as_they_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Somebody can be called 007, 7, NA or 1e3, in every table; missing features and outcomes are errors all the same."""
+    names = ["007", "7", "NA", "1e3", "None"]
+    (tmp_path / "users.csv").write_text("user,posts\n" + "".join(f"{name},{u}.5\n" for u, name in enumerate(names)))
+    threads = "thread,user,outcome\n01,007,3\n01,NA,3\n1,7,5\nNA,1e3,2\nNA,None,2\n"
+    (tmp_path / "threads.csv").write_text(threads)
+    (tmp_path / "who.tsv").write_text(threads.replace(",", "\t"))
+    (tmp_path / "outcomes.csv").write_text("thread,outcome\nNA,2\n01,3\n1,5\n")
+    users = read_users(tmp_path / "users.csv", Columns())
+    assert users.ids == names
+    assert users.features is not None
+    assert users.features["posts"].dtype == float
+    for found in (
+        read_threads(tmp_path / "threads.csv", users.ids, Columns()),
+        read_threads(tmp_path / "who.tsv", users.ids, Columns(), outcomes=tmp_path / "outcomes.csv"),
+    ):
+        assert found.ids == ["01", "1", "NA"]
+        assert found.outcome is not None
+        assert found.outcome.tolist() == [3, 5, 2]
+        assert found.participation.toarray().tolist() == [[1, 0, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 1, 1]]
+    files = [str(tmp_path / "users.csv"), str(tmp_path / "threads.csv")]
+    assert cli.main(["fit", *files, "--out", str(tmp_path / "run"), *SHORT]) == 0
+    assert (tmp_path / "run" / "users.csv").read_text().splitlines()[1].startswith("007,")
+    assert dv.load(tmp_path / "run" / "posterior.nc").user_ids == names
+    (tmp_path / "users.csv").write_text("user,posts\n007,1\n7,NA\n")
+    capsys.readouterr()
+    assert cli.main(["fit", str(tmp_path / "users.csv"), "--out", str(tmp_path / "other"), *SHORT]) == 2
+    assert "NaN" in capsys.readouterr().err
+    (tmp_path / "threads.csv").write_text("thread,user,outcome\na,007,NA\n")
+    with pytest.raises(InputError, match=r"column 'outcome' is empty in line.s. 2"):
+        read_threads(tmp_path / "threads.csv", names, Columns())
 
 
 def test_ids_decide_not_positions() -> None:
@@ -249,6 +309,38 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     features = pd.read_csv(users, index_col="user")
     model.fit(features, read_threads(threads, USERS, Columns()).behavior(False))
     np.testing.assert_array_equal(dv.load(tmp_path / "run" / "posterior.nc")["latent"], model.posterior_["latent"])
+
+
+def test_a_run_that_ctrl_c_stops_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    users, threads = write_tables(tmp_path)
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "dualview.cli", "fit", str(users), str(threads), "--out", str(out), "--warmup", "5"]
+    process = subprocess.Popen([*command, "--draws", "2000000", "--chains", "1", "--quiet"], stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not list(out.glob("chain-0/*.h5")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.startswith("dualview: stopped: ")
+    assert f"of 2,000,000 draws of each chain are made and saved; 'dualview resume {out}', or the same command, goes on" in said
+    assert said.count("\n") == 1
+    assert cli.main(["summary", str(out)]) == 0
+    assert "1 chains of" in capsys.readouterr().out
+
+
+def test_a_fit_that_is_refused_leaves_nothing_to_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    users, threads = write_tables(tmp_path)
+    fit = ["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *SHORT]
+    assert cli.main([*fit, "--clusters", "13"]) == 2
+    assert "--clusters must be at most the number of users, 12; got 13" in capsys.readouterr().err
+    assert cli.main(["resume", str(tmp_path / "run")]) == 2
+    assert "it has no request.json" in capsys.readouterr().err
+    assert cli.main(fit) == 0
+    text, errors = capsys.readouterr()
+    assert errors == ""  # what has not converged is told once, in the summary
+    assert text.count("Not converged") == 1
+    assert f"To draw more: dualview resume {tmp_path / 'run'} --draws 60" in text
+    assert "plots.traces" not in text
 
 
 def test_predictions_go_by_ids_too() -> None:

@@ -54,6 +54,23 @@ def test_a_fault_while_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_files_have_the_mode_of_any_new_file(umask: int, mode: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "a", b"content")
+        assert (tmp_path / "a").stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)
+
+
+def test_a_place_inside_a_file(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(FileError, match="a could not be written: Not a directory"):
+        write_whole(tmp_path / "taken" / "a", b"content")
+
+
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(FileError, match="taken cannot be made a folder"):

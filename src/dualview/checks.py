@@ -52,10 +52,21 @@ def refuse_non_numbers(values: Any, name: str) -> None:
     foreign = _cells_where(cells, lambda v: isinstance(v, _NO_NUMBERS)) if kind == "O" else np.full(cells.shape, True)
     if not foreign.any():
         return
-    example = cells[foreign][0]
+    example = next((value for value in cells[foreign] if not _is_digits(value)), cells[foreign][0])
     what = _KINDS.get(np.asarray(example).dtype.kind, "dates or time spans")
     remedy = "Complex data not supported." if "complex" in what else "Convert it to numbers, encode it or drop it."
     raise InputError(f"{name} must hold numbers only; got {what}, such as {example!s:.40}{_where(foreign, values)}. {remedy}")
+
+
+def _is_digits(value: Any) -> bool:
+    """Whether this is a number in quotes: in a column of a file, it is the others that are to blame."""
+    if not isinstance(value, str):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
 
 
 def numbers(values: Any, name: str, *, n_dims: int) -> Array:

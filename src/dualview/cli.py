@@ -4,9 +4,11 @@ A command is a plain function in ``COMMANDS``; its docstring is its help, and it
 imports stay inside. Results go to standard output, progress and errors to standard error.
 """
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
@@ -184,6 +186,7 @@ def predict(
     threads: Path,
     *,
     out: Path | None = None,
+    outcomes: Path | None = None,
     probability: float = 0.95,
     drop_unknown: bool = False,
 ) -> None:
@@ -201,6 +204,8 @@ def predict(
         A table like the one of the fit, outcomes optional.
     out
         Where to write; predictions.csv in the run's folder by default.
+    outcomes
+        A row per thread: thread, covariates of the fit, perhaps outcome. By default they are columns of the threads.
     probability
         Of the interval.
     drop_unknown
@@ -208,7 +213,8 @@ def predict(
     """
     from dualview.runs import predict_run
 
-    print(predict_run(run, threads, run / "predictions.csv" if out is None else out, probability, drop_unknown))
+    place = run / "predictions.csv" if out is None else out
+    print(predict_run(run, threads, place, probability, drop_unknown, outcomes))
 
 
 def summary(run: Path, *, json: bool = False) -> None:
@@ -231,21 +237,29 @@ def summary(run: Path, *, json: bool = False) -> None:
     print(dumps(found, indent=2) if json else summary_text(found))
 
 
-def compare(runs: tuple[Path, ...]) -> None:
+def compare(runs: tuple[Path, ...], *, out: Path | None = None) -> None:
     """Rank runs of the same threads by leave-one-out scores: with a link and without, with other numbers of clusters.
 
-    elpd is the sum of the scores, more is better; difference is how far a run lies behind the best.
+    elpd is the sum of the scores, more is better; behind is how far a run lies from the best; unsure counts threads whose
+    score cannot be relied on. Reports of the runs will show the table.
 
-    Example: dualview compare run linked-run
+    Example: dualview compare run linked
 
     Parameters
     ----------
     runs
         Folders of two finished runs or more.
+    out
+        Where to write the table, as JSON; comparison.json in the folder of each run by default.
     """
-    from dualview.runs import compare_runs
+    from dualview.rankings import FILE, rank_runs
 
-    print(compare_runs(runs))
+    ranking = rank_runs(runs)
+    print(ranking.text(), flush=True)
+    places = [run / FILE for run in runs] if out is None else [out]
+    for place in places:
+        ranking.save(place)
+    print(f"Wrote {', '.join(map(str, places))}.")
 
 
 def plot(run: Path) -> None:
@@ -263,7 +277,7 @@ def plot(run: Path) -> None:
     print(f"Wrote {', '.join(str(path) for path in plot_run(run))}.")
 
 
-def report(run: Path, *, out: Path | None = None) -> None:
+def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()) -> None:
     """Write one HTML file about a run: roles, catalytic powers, users, predictions, whether to trust it. It opens offline.
 
     Example: dualview report run --out report.html
@@ -274,10 +288,12 @@ def report(run: Path, *, out: Path | None = None) -> None:
         Folder of a finished run.
     out
         The file to write; report.html in the run's folder by default.
+    against
+        Other runs of the same threads, to say which predicts best; kept as comparison.json in the run's folder.
     """
     from dualview.report import write_report
 
-    print(f"Wrote {write_report(run, out)}.")
+    print(f"Wrote {write_report(run, out, against)}.")
 
 
 def reproduce(
@@ -516,21 +532,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="Clusters of users from features you can see and behaviours you can only see through their effects.",
         version=__version__,
         help_format="plaintext",
-        default_parameter=cyclopts.Parameter(negative=""),
+        default_parameter=cyclopts.Parameter(negative="", show_default=lambda value: None if value == () else value),
+        suppress_keyboard_interrupt=False,
     )
     for command in COMMANDS:
-        app.command(command)
-    tokens = sys.argv[1:] if arguments is None else arguments
+        several = cyclopts.Parameter(consume_multiple=(1, None)) if command is report else None
+        app.command(command, default_parameter=several)
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    called = next((command for command in COMMANDS if tokens and command.__name__ == tokens[0]), None)
+    more = "Try dualview --help." if called is None else f"Try dualview {called.__name__} --help."
     warnings.showwarning = _warn  # type: ignore[assignment]
     try:
         app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+    except cyclopts.UnusedCliTokensError as error:
+        unused = ", ".join(error.unused_tokens or ())
+        return _complain(f"{unused}: no place for it. An option with several values is written once for each. {more}")
     except cyclopts.CycloptsError as error:
-        return _complain(f"{error} Try dualview --help.")
+        return _complain(f"{error} {more}")
     except (DualViewError, OSError) as error:
-        return _complain(str(error))
+        return _complain(_with_options(str(error), called))
     except KeyboardInterrupt as error:
-        return _complain(f"stopped{f': {error}' if str(error) else ''}", code=130)
+        return _complain(f"stopped: {str(error).removeprefix('stopped ')}" if str(error) else "stopped", code=130)
     return 0
+
+
+def _with_options(message: str, command: Callable[..., None] | None) -> str:
+    """A message with the command's options in the place of Python's arguments: --draws for n_draws."""
+    parameters = {} if command is None else signature(command).parameters
+    options = [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
+    names = {f"n_{name}": name for name in options} | {name: name for name in options if "_" in name}
+    names |= {"random_state": "seed"} if "seed" in options else {}
+    return re.sub(r"\b\w+\b", lambda word: f"--{names[word[0]].replace('_', '-')}" if word[0] in names else word[0], message)
 
 
 def _warn(message: Warning | str, *_: Any) -> None:

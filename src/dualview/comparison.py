@@ -59,9 +59,14 @@ def compare(models: Mapping[str, DualViewMixture], behavior: Any = None) -> pd.D
     if len({part.shape[2] for part in values.values()}) > 1:
         text = ", ".join(f"{name}: {part.shape[2]}" for name, part in values.items())
         raise InputError(f"The fits must be to the same observations; they have {text}.")
+    if behavior is None:
+        behaviors: dict[str, Any] = {name: model.behavior_ for name, model in models.items()}
+        _check_outcomes({name: np.asarray(part.observed) for name, part in behaviors.items()})
     short = [name for name, part in values.items() if part.shape[0] * part.shape[1] < _FEWEST]
     if short:
-        raise InputError(f"compare needs at least {_FEWEST} draws of each fit; too few in {', '.join(short)}. Draw more.")
+        raise InputError(
+            f"compare needs at least {_FEWEST} draws of each fit; too few in {', '.join(short)}. Draw more, or keep more whole."
+        )
     scores = {name: _leave_one_out(part) for name, part in values.items()}
     ranked = sorted(scores, key=lambda name: -float(scores[name].elpd))
     best = np.asarray(scores[ranked[0]].elpd_i)
@@ -84,6 +89,14 @@ def log_likelihoods(model: DualViewMixture, behavior: Any = None) -> Array:
         values = -0.5 * np.log(2 * np.pi) - np.log(sds) - 0.5 * ((outcome - locations) / sds) ** 2
     post = model.posterior_
     return np.asarray(values).reshape(post.n_chains, post.n_draws, -1)
+
+
+def _check_outcomes(outcomes: dict[str, Array]) -> None:
+    (name, first), *others = outcomes.items()
+    for other, outcome in others:
+        n = int((outcome != first).sum())
+        if n:
+            raise InputError(f"The fits must be to the same observations; {name} and {other} have {n} different outcomes.")
 
 
 def _leave_one_out(values: Array) -> Any:
@@ -109,9 +122,14 @@ def _row(score: Any, best: Array) -> dict[str, Any]:
     }
 
 
+def standing(difference: float, error: float) -> str:
+    """What a difference to the best fit means, given its standard error."""
+    return "best" if difference == 0.0 else "clearly behind" if difference > 2 * error else "not told apart from the best"
+
+
 def _note(difference: float, error: float, unsure: int, n: int) -> str:
     """The row in words."""
-    words = "best" if difference == 0.0 else "clearly behind" if difference > 2 * error else "not told apart from the best"
+    words = standing(difference, error)
     if unsure:
         words += f"; {unsure} of {n} observations have unreliable scores: check on held-out ones"
     return words

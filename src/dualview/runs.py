@@ -5,7 +5,7 @@ A folder holds request.json (what was asked, enough to ask again), the run's che
 
 import json
 import sys
-from collections.abc import Sequence
+import warnings
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dualview.errors import FileError, InputError
+from dualview.errors import ConvergenceWarning, FileError, InputError
 from dualview.inference.chains import Schedule
 from dualview.mixture import DualViewMixture
 from dualview.posterior import Posterior, load
-from dualview.tables import Columns, Users, read_threads, read_users
+from dualview.tables import Columns, Threads, Users, read_threads, read_users
 from dualview.writing import make_folder, write_whole
 
 
@@ -54,6 +54,7 @@ class Request:
     @classmethod
     def load(cls, folder: Path) -> "Request":
         path = folder / "request.json"
+        check_folder(folder)
         if not path.is_file():
             raise FileError(f"{folder} is not a run that 'dualview fit' started: it has no request.json.")
         try:
@@ -66,10 +67,11 @@ class Request:
 
 def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
     """Fit what is asked, or go on with it where the folder's files stop; returns a summary in words."""
-    users, behavior, notes = _inputs(request)
+    users, threads = read_inputs(request)
+    behavior = None if threads is None else threads.behavior(request.intercept, users.ids)
     make_folder(folder)
-    if not quiet:
-        for note in notes:
+    if not quiet and threads is not None:
+        for note in threads.notes:
             print(f"dualview: {note}", file=sys.stderr)
     model = DualViewMixture(
         request.n_clusters,
@@ -89,21 +91,48 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
     features = None
     if users.features is not None:
         features = users.features.set_axis(pd.Index(users.ids, name="user"), axis=0)
-    if not (folder / "request.json").exists():  # before the work, so that a run that is killed can be resumed
-        request.save(folder)
-    model.fit(features, behavior)
-    request.save(folder)
+    _fit(model, features, behavior, request, folder)
     model.posterior_.save(folder / "posterior.nc")
     write_whole(folder / "users.csv", user_table(model).to_csv(index=False).encode())
-    return f"{summary_text(summarise(folder))}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
+    check_whole(model.posterior_, request.n_draws, f"'dualview resume {folder}', or the same command, goes on")
+    text = summary_text(summarise(folder))
+    if not model.posterior_.converged and not (folder / "forum.json").exists():
+        text += f"\nTo draw more: dualview resume {folder} --draws {2 * request.n_draws}"
+    return f"{text}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
 
 
-def _inputs(request: Request) -> tuple[Users, Any, list[str]]:
+def check_whole(post: Posterior, n_draws: int, advice: str) -> None:
+    """Go on with being stopped, where Ctrl-C ended a fit before its last draw."""
+    made = post.n_draws if post.summary is None else post.summary.sizes["iteration"]
+    if made < n_draws:
+        raise KeyboardInterrupt(f"{made:,} of {n_draws:,} draws of each chain are made and saved; {advice}")
+
+
+def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request, folder: Path) -> None:
+    """Fit. The request is on disk before the work, so that a killed run can be resumed; a fit that is refused leaves none."""
+    started = (folder / "manifest.json").exists()
+    if not started:
+        request.save(folder)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the summary says it
+            model.fit(features, behavior)
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(f"{str(error) or 'what was made is saved'}; 'dualview resume {folder}' goes on") from None
+    except InputError:
+        if not started and not (folder / "manifest.json").exists():
+            (folder / "request.json").unlink(missing_ok=True)
+        raise
+    request.save(folder)
+
+
+def read_inputs(request: Request) -> tuple[Users, Threads | None]:
+    """The tables of users and threads; no threads where the fit is of features alone."""
     if request.users is None:
         raise InputError("A table of users is needed, with an id for each.")
     users = read_users(Path(request.users), request.columns)
     if request.threads is None:
-        return users, None, []
+        return users, None
     threads = read_threads(
         Path(request.threads),
         users.ids,
@@ -112,28 +141,25 @@ def _inputs(request: Request) -> tuple[Users, Any, list[str]]:
         covariates=request.covariates,
         drop_unknown=request.drop_unknown,
     )
-    return users, threads.behavior(request.intercept, users.ids), threads.notes
+    return users, threads
+
+
+def check_folder(folder: Path) -> None:
+    """Raise where there is no such folder."""
+    if not folder.is_dir():
+        what = " is a file, not the folder of a run" if folder.exists() else ": there is no such folder"
+        raise FileError(f"{folder}{what}.")
 
 
 def opened(folder: Path) -> DualViewMixture:
     """A finished run as a fitted estimator."""
     path = folder / "posterior.nc"
+    check_folder(folder)
+    if not path.is_file() and not (folder / "request.json").is_file():
+        raise FileError(f"{folder} is not the folder of a run: it has neither posterior.nc nor request.json.")
     if not path.is_file():
         raise FileError(f"{folder} has no posterior.nc: the run is not finished. 'dualview resume {folder}' goes on with it.")
     return DualViewMixture.from_posterior(load(path))
-
-
-def compare_runs(folders: Sequence[Path]) -> str:
-    """A table of runs of the same threads, by how well each predicts a thread it has not seen; the best first."""
-    from dualview.comparison import compare
-
-    models = {}
-    for folder in folders:
-        model = opened(folder)
-        model.behavior_ = _inputs(Request.load(folder))[1]
-        models[str(folder)] = model
-    table = compare(models)
-    return str(table.to_string(float_format=lambda value: f"{value:.1f}"))
 
 
 def user_table(model: DualViewMixture) -> pd.DataFrame:
@@ -150,7 +176,14 @@ def user_table(model: DualViewMixture) -> pd.DataFrame:
     return table
 
 
-def predict_run(folder: Path, threads: Path, out: Path, probability: float = 0.95, drop_unknown: bool = False) -> str:
+def predict_run(
+    folder: Path,
+    threads: Path,
+    out: Path,
+    probability: float = 0.95,
+    drop_unknown: bool = False,
+    outcomes: Path | None = None,
+) -> str:
     """Predict the outcomes of new threads of known users; writes a table, returns a line of words."""
     model = opened(folder)
     request = Request.load(folder)
@@ -158,6 +191,7 @@ def predict_run(folder: Path, threads: Path, out: Path, probability: float = 0.9
         threads,
         model.posterior_.user_ids,
         request.columns,
+        outcomes=outcomes,
         covariates=request.covariates,
         drop_unknown=drop_unknown,
         need_outcome=False,
@@ -228,7 +262,8 @@ def summary_text(summary: dict[str, Any]) -> str:
         if "feature_means" in cluster:
             line += "; " + ", ".join(f"{name} {mean:.4g}" for name, mean in cluster["feature_means"].items())
         lines.append(line)
-    return "\n".join([*lines, summary["verdict"]])
+    verdict = summary["verdict"].replace("(n_warmup, n_draws)", "(--warmup, --draws)")
+    return "\n".join([*lines, verdict.replace("plots.traces", "the pictures of 'dualview plot'")])
 
 
 def plot_run(folder: Path) -> list[Path]:

@@ -19,6 +19,10 @@ from dualview.behaviors import SharedOutcome
 from dualview.errors import FileError, InputError, MissingExtraError
 
 _SHOWN = 5
+_ABSENT = (  # what pandas takes for nothing; in a column of ids it is a name like any other
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+)
 
 
 @dataclass(frozen=True)
@@ -54,21 +58,29 @@ class Threads:
         return SharedOutcome(self.participation, self.outcome, self.covariates, intercept, users=users)
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """A CSV, TSV or Parquet file, compressed or not; ids stay as they are written."""
+def read_table(path: Path, ids: Sequence[str] = ()) -> pd.DataFrame:
+    """A CSV, TSV or Parquet file, compressed or not; columns of ids stay as they are written, such as 007 and NA."""
     if not path.is_file():
-        raise FileError(f"{path}: there is no such file.")
+        raise FileError(f"{path} is a folder, not a table." if path.is_dir() else f"{path}: there is no such file.")
     kinds = [suffix.lower() for suffix in path.suffixes]
     try:
-        if ".parquet" in kinds:
-            return pd.read_parquet(path)
-        return pd.read_csv(path, sep="\t" if ".tsv" in kinds else ",")
+        table = pd.read_parquet(path) if ".parquet" in kinds else _csv(path, "\t" if ".tsv" in kinds else ",", ids)
     except ImportError as error:
         raise MissingExtraError(
             f"{path}: reading it needs another package ({error}): pip install 'dualview[tables]'."
         ) from error
     except (OSError, ValueError, EOFError) as error:
-        raise FileError(f"{path} cannot be read as a table: {error}.") from error
+        raise FileError(f"{path} cannot be read as a table: {str(error).strip().rstrip('.')}.") from error
+    return table
+
+
+def _csv(path: Path, separator: str, ids: Sequence[str]) -> pd.DataFrame:
+    names = pd.read_csv(path, sep=separator, nrows=0).columns
+    absent = {name: _ABSENT for name in names if name not in ids}
+    table = pd.read_csv(path, sep=separator, dtype=dict.fromkeys(ids, str), keep_default_na=False, na_values=absent)
+    if not isinstance(table.index, pd.RangeIndex):
+        raise FileError(f"its rows have more fields than its head, which names {len(names)} columns")
+    return table
 
 
 def _ids(values: pd.Series) -> list[str]:
@@ -83,21 +95,30 @@ def _named(ids: Sequence[str]) -> str:
 def _require(table: pd.DataFrame, column: str, path: Path, option: str) -> None:
     if column not in table.columns:
         found = ", ".join(map(str, table.columns))
-        raise InputError(f"{path} must have a column {column!r}; it has {found}. Name it with {option}.")
-    missing = np.flatnonzero(table[column].isna())
+        raise InputError(f"{path} must have a column {column!r}; it has {found}. {_advice(table, option)}")
+    missing = np.flatnonzero(table[column].isna() | (table[column] == ""))
     if len(missing):
         rows = _named([str(row + 2) for row in missing])
         raise InputError(f"{path}: column {column!r} is empty in line(s) {rows}.")
 
 
+def _advice(table: pd.DataFrame, option: str) -> str:
+    """What to do about a column that is not there."""
+    only = str(table.columns[0]) if len(table.columns) == 1 else ""
+    if ";" in only or "\t" in only:
+        return "Its fields must be parted by commas, or by tabs in a file called .tsv."
+    return f"Name it with {option}."
+
+
 def read_users(path: Path, columns: Columns) -> Users:
     """Users and their features: every other column."""
-    table = read_table(path)
+    table = read_table(path, [columns.user])
     _require(table, columns.user, path, "--user-column")
     ids = _ids(table[columns.user])
     repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
     if repeated:
-        raise InputError(f"{path}: users must be listed once; listed more than once: {_named(repeated)}.")
+        swapped = " It looks like the table of threads: users come first." if columns.thread in table else ""
+        raise InputError(f"{path}: users must be listed once; listed more than once: {_named(repeated)}.{swapped}")
     features = table.drop(columns=columns.user)
     return Users(ids, features if features.shape[1] else None)
 
@@ -113,38 +134,43 @@ def read_threads(
     need_outcome: bool = True,
 ) -> Threads:
     """Threads of known users. Ids decide who is who, not positions."""
+    id_columns = [columns.user, columns.thread]
+    needed = [*covariates, *([columns.outcome] if need_outcome else [])]
+    separate = None if outcomes is None else _per_thread(read_table(outcomes, id_columns), outcomes, columns, needed)
     if any(suffix == ".mtx" for suffix in path.suffixes):
         ids, matrix, notes = _matrix_market(path, users)
-        per_thread = None if outcomes is None else _per_thread(read_table(outcomes), outcomes, columns)
-        if per_thread is not None:
-            if len(per_thread) != len(ids):
-                raise InputError(f"{outcomes} must have a row per row of {path}, {len(ids)}; it has {len(per_thread)}.")
-            ids = list(per_thread.index)
+        if separate is None and needed:
+            raise InputError(
+                f"{path} says who took part and no more: give --outcomes a table with a row per thread, in the same order, and "
+                f"columns {', '.join([columns.thread, *needed])}."
+            )
+        if separate is not None and len(separate) != len(ids):
+            raise InputError(f"{outcomes} must have a row per row of {path}, {len(ids)}; it has {len(separate)}.")
+        ids = ids if separate is None else list(separate.index)
+        per_thread = pd.DataFrame(index=ids) if separate is None else separate
     else:
-        table = read_table(path)
+        table = read_table(path, id_columns)
         ids, matrix, notes = _long(table, path, users, columns, drop_unknown)
-        source = (table, path) if outcomes is None else (read_table(outcomes), outcomes)
-        wanted = [*covariates, *([columns.outcome] if need_outcome or columns.outcome in source[0] else [])]
-        per_thread = _per_thread(source[0], source[1], columns, wanted) if wanted or outcomes is not None else None
-        if per_thread is not None:
-            ids, matrix, extra = _matched(ids, matrix, per_thread)
-            notes += extra
-    outcome = _outcome(per_thread, ids, columns, need_outcome, outcomes or path)
-    chosen = None
-    if covariates:
-        assert per_thread is not None
-        chosen = per_thread.loc[ids, list(covariates)].reset_index(drop=True)
+        per_thread = _per_thread(table, path, columns, needed) if separate is None else separate
+        notes += [] if separate is None else _unmatched(ids, separate)
+    if not ids:
+        known = "; nobody in it is in the table of users" if drop_unknown else ""
+        raise InputError(f"{path} has no threads{known}. Give it a row per thread and participant.")
+    outcome = _outcome(per_thread, ids, columns, outcomes or path) if columns.outcome in per_thread else None
+    chosen = per_thread.loc[ids, list(covariates)].reset_index(drop=True) if covariates else None
     silent = int((np.asarray(abs(matrix).sum(axis=0)).ravel() == 0).sum())
-    if silent:
+    if silent and need_outcome:
         notes.append(f"{silent} of {len(users)} users take part in no thread; they are kept and known by their features only")
     return Threads(ids, matrix, outcome, chosen, notes)
 
 
 def _matrix_market(path: Path, users: Sequence[str]) -> tuple[list[str], sparse.csr_array, list[str]]:
+    if not path.is_file():
+        raise FileError(f"{path}: there is no such file.")
     try:
         matrix = sparse.csr_array(mmread(path))
     except (OSError, ValueError, TypeError) as error:
-        raise FileError(f"{path} cannot be read as a Matrix Market file: {error}.") from error
+        raise FileError(f"{path} cannot be read as a Matrix Market file: {str(error).rstrip('.')}.") from error
     if matrix.shape[1] != len(users):
         hint = " It looks transposed." if matrix.shape[0] == len(users) else ""
         raise InputError(
@@ -196,44 +222,33 @@ def _long(
     return ids, matrix, notes
 
 
-def _per_thread(table: pd.DataFrame, path: Path, columns: Columns, wanted: Sequence[str] | None = None) -> pd.DataFrame:
-    """A row per thread, by id; values that differ between the rows of a thread are an error."""
+def _per_thread(table: pd.DataFrame, path: Path, columns: Columns, needed: Sequence[str]) -> pd.DataFrame:
+    """What is needed, and the outcome where there is one, by thread; different values in the rows of a thread are an error."""
     _require(table, columns.thread, path, "--thread-column")
-    chosen = list(wanted) if wanted is not None else [c for c in table.columns if c not in (columns.thread, columns.user)]
+    chosen = list(dict.fromkeys([*needed, *([columns.outcome] if columns.outcome in table else [])]))
     for column in chosen:
         _require(table, column, path, "--outcome-column" if column == columns.outcome else "--covariates")
     narrow = table[chosen].copy()
     narrow.index = pd.Index(_ids(table[columns.thread]), name=columns.thread)
-    different = narrow.groupby(level=0, sort=False).nunique()
     for column in chosen:
-        bad = different.index[different[column] > 1].tolist()
+        values = narrow.groupby(level=0, sort=False)[column].nunique()
+        bad = values.index[values > 1].tolist()
         if bad:
             raise InputError(f"{path}: {column!r} must be the same in all rows of a thread; it is not in {_named(bad)}.")
     return narrow[~narrow.index.duplicated()]
 
 
-def _matched(
-    ids: list[str], matrix: sparse.csr_array, per_thread: pd.DataFrame
-) -> tuple[list[str], sparse.csr_array, list[str]]:
-    """Threads that have both participants and an outcome."""
-    notes = []
-    with_users = set(ids)
-    without_users = [thread for thread in per_thread.index if thread not in with_users]
-    if without_users:
-        notes.append(f"{len(without_users)} threads without a known user left out ({_named(without_users)})")
-    missing = [thread for thread in ids if thread not in per_thread.index]
+def _unmatched(ids: list[str], per_thread: pd.DataFrame) -> list[str]:
+    """Notes on threads that nobody known took part in; threads without an outcome are an error."""
+    with_users, with_outcome = set(ids), set(per_thread.index)
+    missing = [thread for thread in ids if thread not in with_outcome]
     if missing:
         raise InputError(f"{len(missing)} thread(s) have participants but no outcome: {_named(missing)}.")
-    return ids, matrix, notes
+    without_users = [thread for thread in per_thread.index if thread not in with_users]
+    return [f"{len(without_users)} threads without a known user left out ({_named(without_users)})"] if without_users else []
 
 
-def _outcome(
-    per_thread: pd.DataFrame | None, ids: list[str], columns: Columns, needed: bool, path: Path
-) -> NDArray[np.float64] | None:
-    if per_thread is None or columns.outcome not in per_thread:
-        if needed:
-            raise InputError(f"{path} must have a column {columns.outcome!r} (or name another with --outcome-column).")
-        return None
+def _outcome(per_thread: pd.DataFrame, ids: list[str], columns: Columns, path: Path) -> NDArray[np.float64]:
     values: Any = pd.to_numeric(per_thread.loc[ids, columns.outcome], errors="coerce").to_numpy(dtype=float)
     bad = [thread for thread, value in zip(ids, values, strict=True) if not np.isfinite(value)]
     if bad:

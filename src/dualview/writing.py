@@ -1,7 +1,8 @@
 """Files that are written whole or not at all."""
 
+import contextlib
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 from dualview.errors import FileError
@@ -9,10 +10,10 @@ from dualview.errors import FileError
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write beside the place, force to disk, then move there: a reader sees the old file or the new one, never a part."""
-    temporary = None
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        with os.fdopen(handle, "wb") as file:
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:  # less what the umask takes, as of any new file
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -22,8 +23,8 @@ def write_whole(path: Path, content: bytes) -> None:
         reason = error.strerror or str(error)
         raise FileError(f"{path} could not be written: {reason}. What was saved before is as it was.") from error
     finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

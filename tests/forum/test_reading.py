@@ -221,6 +221,11 @@ def test_bad_rows_are_left_out_where_that_is_asked() -> None:
     assert {"1 posts with no thread", "2 posts with no time"} <= {" ".join(note.split()[:5]) for note in found.notes}
 
 
+def test_bad_rows_alone_are_no_posts() -> None:
+    with pytest.raises(InputError, match="no post with a thread and a time that can be read"):
+        dv.read_forum(POSTS.assign(time=None), skip_bad_rows=True, **OPTIONS)
+
+
 @pytest.mark.parametrize("package", ["duckdb", "zstandard"])
 def test_a_missing_package_is_named_with_its_extra(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, package, None)

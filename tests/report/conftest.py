@@ -28,7 +28,7 @@ def rows_of(participation: np.ndarray, outcome: np.ndarray) -> pd.DataFrame:
 
 @pytest.fixture(scope="session")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """users.csv, threads.csv, test.csv. pandas takes the user NA for nobody, so that the tables are Parquet."""
+    """Tables of users, threads and test threads."""
     folder = tmp_path_factory.mktemp("tables")
     users = pd.DataFrame(
         {"user": USERS, "posts": np.exp(FORUM.features[:, 0] / 50), "long_name_of_degree": FORUM.features[:, 1]}
@@ -49,10 +49,20 @@ def plain(tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def full(plain: Path, tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same run with everything that the forum application writes."""
+def linked(tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the same threads with a link, in a folder whose name is made to break a page."""
+    run = tmp_path_factory.mktemp("linked") / "<b>linked & long_names_of_folders_too"
+    names = [str(tables / "users.parquet"), str(tables / "threads.parquet")]
+    assert cli.main(["fit", *names, "--link", "linear", "--out", str(run), *SHORT]) == 0
+    return run
+
+
+@pytest.fixture(scope="session")
+def full(plain: Path, linked: Path, tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run with everything that the forum application writes, and compared with another."""
     run = tmp_path_factory.mktemp("full") / "run"
     shutil.copytree(plain, run)
+    assert cli.main(["compare", str(run), str(linked), "--out", str(run / "comparison.json")]) == 0
     assert cli.main(["predict", str(run), str(tables / "test.parquet")]) == 0
     rng = np.random.default_rng(0)
     labels = pd.read_csv(run / "users.csv", keep_default_na=False)["cluster"]

@@ -13,8 +13,9 @@ import pytest
 import dualview as dv
 from dualview import cli, runs
 from dualview.errors import FileError
+from dualview.rankings import Ranking
 from dualview.report import collect as collecting
-from dualview.report import collect_run, render_page, words
+from dualview.report import collect_run, render_page, words, write_report
 from dualview.report.extras import read_predictions
 from dualview.report.settings import fit_command
 from report.conftest import FORUM, SHORT, USERS
@@ -64,6 +65,7 @@ def test_powers_come_from_the_largest_with_the_intervals_of_the_summary(found: d
 def test_a_plain_run_says_what_it_lacks(found: dict[str, Any]) -> None:
     assert "dualview predict" in found["predictions"]["missing"]
     assert "evaluation.json" in found["comparison"]["missing"]
+    assert "dualview report RUN --against OTHER" in found["fits"]["missing"]
     assert found["similarity"]["missing"] is None
     assert "40 threads" in found["words"][0]
     assert found["notes"] == []
@@ -84,6 +86,8 @@ def test_the_command_asks_for_the_same_run(found: dict[str, Any], plain: Path, t
         covariates=("hour", "week day"),
         intercept=True,
         n_clusters=3,
+        link="linear",
+        pooling="cluster",
         keep="summary",
         n_whole=7,
         seed=5,
@@ -125,6 +129,45 @@ def test_scores_of_other_models_with_the_best_marked(more: dict[str, Any]) -> No
     assert "those of the single model" in section["words"][1]
 
 
+def test_fits_are_ranked_with_the_run_of_the_page_marked(more: dict[str, Any], full: Path, linked: Path) -> None:
+    section, ranking = more["fits"], Ranking.load(full / "comparison.json")
+    models = {}
+    for folder in (full, linked):
+        models[folder.name] = runs.opened(folder)
+        models[folder.name].behavior_ = dv.SharedOutcome(FORUM.participation > 0, FORUM.outcome)
+    table = dv.compare(models)
+    assert [row["name"] for row in section["rows"]] == [fit.name for fit in ranking.fits] == table.index.tolist()
+    rows = {row["name"]: row for row in section["rows"]}
+    for name, row in rows.items():
+        assert float(row["elpd"].replace("−", "-")) == pytest.approx(table.loc[name, "elpd"], abs=0.06)
+        assert row["best"] == (row["standing"] == "best") == (name == table.index[0])
+        assert row["unsure"] == str(table.loc[name, "unsure"])
+        assert row["from"] <= row["at"] <= row["to"]
+    assert [row["at"] for row in section["rows"]] == [section["zero"], rows[table.index[1]]["at"]]
+    assert rows["run"]["this"]
+    assert not rows[linked.name]["this"]
+    assert rows["run"]["apart"] == "no link"
+    assert rows[linked.name]["apart"] == "linear link"
+    assert "Of 2 fits to the same 40 threads" in section["words"][0]
+    assert "This page is about 'run'" in section["words"][0]
+    assert "have not converged" in section["words"][-1]
+
+
+def test_a_comparison_of_a_run_that_was_drawn_further_is_not_shown(full: Path, linked: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(full, run)
+    assert collect_run(run)["fits"]["missing"] is None
+    assert cli.main(["resume", str(run), "--draws", "40", "--quiet"]) == 0
+    assert "is not about this run as it is now" in collect_run(run)["fits"]["missing"]
+    page = write_report(run, tmp_path / "r.html", [linked])
+    assert "This page is about &#39;run&#39;" in page.read_text()
+    assert cli.main(["report", str(run), "--against", str(linked), str(full), "--out", str(tmp_path / "r.html")]) == 0
+    names = [fit.name for fit in Ranking.load(run / "comparison.json").fits]
+    assert len(names) == 3
+    assert {name.rpartition("/")[2] for name in names} == {"run", linked.name}
+    assert str(tmp_path) not in (run / "comparison.json").read_text()
+
+
 def test_predictions_are_scored(more: dict[str, Any], full: Path) -> None:
     table = pd.read_csv(full / "predictions.csv")
     scores = dict(more["predictions"]["scores"])
@@ -162,6 +205,12 @@ def test_known_levels_decide_about_calibration(full: Path, tmp_path: Path) -> No
         ("evaluation.json", "{", "evaluation.json cannot be read"),
         ("evaluation.json", "[]", "must hold a JSON object; it holds list"),
         ("evaluation.json", '{"scores": {}}', "must have 'scores', a list"),
+        ("comparison.json", "{", "comparison.json cannot be read"),
+        (
+            "comparison.json",
+            '{"n_threads": 3, "fits": [{"name": "a"}]}',
+            "comparison.json cannot be read .* 'dualview compare'",
+        ),
         ("profiles.csv", "name,posts\na,1\n", "must have a column user; it has name, posts"),
         ("profiles.csv", "user,posts\na,1\n", "must have a row per user of the run; it has nothing of <script>"),
         ("predictions.csv", "thread,outcome\na,1\n", "must have columns mean and sd; it has thread, outcome"),
@@ -236,9 +285,16 @@ def test_the_shortest_run_of_the_fewest_users(keep: list[str], tmp_path: Path) -
     assert found["diagnostics"]["rows"][0]["r_hat"] == "–"
     assert not found["diagnostics"]["converged"]
     assert "1 chain; " in found["words"][2]
-    assert render_page(found).count("<section") == 9
+    assert render_page(found).count("<section") == 10
 
 
 def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"is not the folder of a run: it has neither posterior.nc nor request.json"):
+        collect_run(tmp_path)
+    (tmp_path / "request.json").write_text("{}")
     with pytest.raises(FileError, match="the run is not finished"):
         collect_run(tmp_path)
+    with pytest.raises(FileError, match="absent: there is no such folder"):
+        collect_run(tmp_path / "absent")
+    with pytest.raises(FileError, match=r"request.json is a file, not the folder of a run"):
+        collect_run(tmp_path / "request.json")

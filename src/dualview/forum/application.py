@@ -53,7 +53,7 @@ from dualview.forum.roles import roles, roles_text
 from dualview.forum.scores import Evaluation, baselines, evaluate
 from dualview.mixture import DualViewMixture
 from dualview.posterior.predictive import NormalMixture
-from dualview.runs import Request, fit_run, opened
+from dualview.runs import Request, check_whole, fit_run, opened
 from dualview.writing import make_folder, write_whole
 
 
@@ -273,7 +273,9 @@ def _single(data: ForumData, out: Path, sampler: Sampler, n_jobs: int, quiet: bo
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the evaluation says it
-        return model.fit(None, data.behavior)
+        model.fit(None, data.behavior)
+    check_whole(model.posterior_, sampler.n_draws, "the same command goes on")
+    return model
 
 
 def _write_results(

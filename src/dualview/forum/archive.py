@@ -122,11 +122,11 @@ class Archive:
                 n - max(numbers, stamps),
                 f"no time that can be read{self._examples(source, column)}",
             )
-        unit = self._unit(numbers >= stamps, largest, source)
-        self.connection.execute(f"ALTER TABLE raw ADD COLUMN seconds DOUBLE; UPDATE raw SET seconds = {column} * {unit!r}")
         left = self.one("SELECT count(*) FROM raw")[0]
         if left == 0:
             raise InputError(f"{source.name} has no post with a thread and a time that can be read.")
+        unit = self._unit(numbers >= stamps, largest, source)
+        self.connection.execute(f"ALTER TABLE raw ADD COLUMN seconds DOUBLE; UPDATE raw SET seconds = {column} * {unit!r}")
 
     def _refuse(self, source: Source, condition: str, n: int, what: str) -> None:
         """Raise on bad rows, or leave them out where that was asked."""

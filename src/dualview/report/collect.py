@@ -19,6 +19,7 @@ from dualview.report import pictures, words
 from dualview.report.checks import diagnostics_section
 from dualview.report.comparison import comparison_section
 from dualview.report.extras import ForumFiles, Predicted, read_activity, read_forum_files, read_predictions
+from dualview.report.fits import fits_section
 from dualview.report.numbers import decimals, estimate, number, rounded, share
 from dualview.report.settings import settings_section
 from dualview.runs import opened
@@ -53,6 +54,7 @@ def collect_run(folder: Path) -> dict[str, Any]:
         "similarity": _similarity(run),
         "predictions": _predictions(predicted, run.forum),
         "comparison": comparison_section(run.forum.evaluation),
+        "fits": fits_section(folder, run.post),
         "diagnostics": diagnostics_section(run.post),
         "settings": settings_section(folder, run.forum.settings),
         "data": _data(run),
@@ -166,7 +168,7 @@ def _power(run: _Run) -> Section:
     found = run.powers
     dots = [_spread(item.users, run.latent_mean) for item in run.profiles]
     ends = [*run.latent_mean[np.concatenate(dots)], *(item.low for item in found), *(item.high for item in found), 0.0]
-    axis = _Axis(float(min(ends)), float(max(ends)))
+    axis = pictures.Axis(float(min(ends)), float(max(ends)))
     rows = []
     for role in sorted(range(run.n_roles), key=lambda role: -found[role].mean):
         latent = found[role]
@@ -199,25 +201,6 @@ def _spread(users: Users, values: Array) -> Users:
     order = users[np.argsort(values[users], kind="stable")]
     places = np.linspace(0, len(order) - 1, min(len(order), _MOST_DOTS)).astype(np.intp)
     return np.asarray(order[places])
-
-
-class _Axis:
-    """Places of numbers along a line, in percent of its length."""
-
-    def __init__(self, low: float, high: float) -> None:
-        margin = 0.03 * (high - low) or 1.0
-        self.low, self.high = low - margin, high + margin
-
-    def place(self, value: float) -> float:
-        return round(100 * (float(value) - self.low) / (self.high - self.low), 2)
-
-    @property
-    def ticks(self) -> list[float]:
-        """Up to five round numbers."""
-        from matplotlib.ticker import MaxNLocator
-
-        values = MaxNLocator(nbins=4, steps=[1, 2, 5, 10]).tick_values(self.low, self.high)
-        return [float(value) for value in values if self.low <= value <= self.high]
 
 
 def _map(run: _Run) -> Section:

@@ -19,6 +19,11 @@ def number(value: float, digits: int = 3) -> str:
     return _signed(text)
 
 
+def tenths(value: float) -> str:
+    """One digit after the point."""
+    return _signed(f"{value:,.1f}") if math.isfinite(value) else _ABSENT
+
+
 def decimals(width: float) -> int:
     """How many decimals tell two significant digits of an interval of this width."""
     return max(0, 1 - math.floor(math.log10(width))) if width > 0 else 3

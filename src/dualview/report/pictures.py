@@ -85,3 +85,22 @@ def chain_lines(values: Array) -> dict[str, Any]:
         for chain, line in enumerate(y)
     ]
     return {"width": width, "height": height, "lines": lines}
+
+
+class Axis:
+    """Places of numbers along a line, in percent of its length."""
+
+    def __init__(self, low: float, high: float) -> None:
+        margin = 0.03 * (high - low) or 1.0
+        self.low, self.high = low - margin, high + margin
+
+    def place(self, value: float) -> float:
+        return round(100 * (float(value) - self.low) / (self.high - self.low), 2)
+
+    @property
+    def ticks(self) -> list[float]:
+        """Up to five round numbers."""
+        from matplotlib.ticker import MaxNLocator
+
+        values = MaxNLocator(nbins=4, steps=[1, 2, 5, 10]).tick_values(self.low, self.high)
+        return [float(value) for value in values if self.low <= value <= self.high]

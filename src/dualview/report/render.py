@@ -4,11 +4,14 @@ import base64
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dualview.errors import FileError, MissingExtraError
+from dualview.rankings import FILE, rank_runs
 from dualview.report.collect import collect_run
+from dualview.runs import check_folder
 from dualview.writing import write_whole
 
 
@@ -37,7 +40,11 @@ def render_page(content: dict[str, Any]) -> str:
     return str(page)
 
 
-def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
+def write_report(
+    run: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    against: Sequence[str | os.PathLike[str]] = (),
+) -> Path:
     """Write the report on a finished run, report.html in its folder by default; returns where it is.
 
     Parameters
@@ -46,14 +53,19 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
         Folder of a run that ``dualview fit`` or ``dualview forum`` finished.
     out : path, optional
         The file to write.
+    against : paths, optional
+        Folders of other runs of the same threads: which predicts best is told, and kept as comparison.json beside the run.
     """
     _jinja()  # before the work rather than after it
     folder = Path(run)
+    check_folder(folder)
     place = folder / "report.html" if out is None else Path(out)
     if place.is_dir():
         raise FileError(f"{place} is a folder: name the file to write, such as {place / 'report.html'}.")
     if not place.absolute().parent.is_dir():
         raise FileError(f"{place} cannot be written: there is no folder {place.parent}.")
+    if against:
+        rank_runs([folder, *map(Path, against)]).save(folder / FILE)
     write_whole(place, render_page(collect_run(folder)).encode())
     return place
 

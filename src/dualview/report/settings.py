@@ -17,6 +17,8 @@ _OPTIONS = {
     "intercept": "--intercept",
     "drop_unknown": "--drop-unknown",
     "n_clusters": "--clusters",
+    "link": "--link",
+    "pooling": "--pooling",
     "n_warmup": "--warmup",
     "n_draws": "--draws",
     "thin": "--thin",

@@ -1,0 +1,86 @@
+"""The section on which fit predicts best: comparison.json, where 'dualview compare' wrote one to the run's folder."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from dualview.posterior import Posterior
+from dualview.rankings import FILE, Fit, Ranking, own_digest
+from dualview.report.numbers import tenths
+from dualview.report.pictures import Axis
+
+NOT_COMPARED = (
+    "This run was not compared with other fits to its threads. To choose between a fit with a link and one without, or between "
+    "numbers of clusters: dualview report RUN --against OTHER."
+)
+OUTDATED = (
+    "comparison.json is not about this run as it is now: it was written before the run was drawn further, or for another run. "
+    "Make it again: dualview report RUN --against OTHER."
+)
+_THIS = {
+    "best": "the best of them",
+    "clearly behind": "which is clearly behind the best",
+    "not told apart from the best": "which is not told apart from the best",
+}
+_EXPLAINED = (
+    "The score of a fit (elpd) adds up, over all threads, the log density of the outcome as predicted from the other threads: "
+    "leave-one-out, computed from the draws without fitting again (PSIS-LOO). More is better; up to two standard errors "
+    "behind the best, a fit cannot be told apart from it."
+)
+_PICTURE = (
+    "The line in the picture is the best fit, a dot how far another lies behind it, the bar two standard errors to each side."
+)
+
+
+def fits_section(folder: Path, post: Posterior) -> dict[str, Any]:
+    """A row per fit, the best first, and what to think of it."""
+    path = folder / FILE
+    if not path.is_file():
+        return {"missing": NOT_COMPARED}
+    ranking, own = Ranking.load(path), own_digest(folder, post)
+    this = next((fit for fit in ranking.fits if fit.made_with == own), None)
+    if this is None:
+        return {"missing": OUTDATED}
+    verdict, *warnings = ranking.verdict()
+    axis = Axis(min(map(_low, ranking.fits)), max(map(_high, ranking.fits)))
+    return {
+        "missing": None,
+        "words": [f"{verdict} This page is about {this.name!r}, {_THIS[this.standing]}.", *warnings],
+        "explained": _EXPLAINED,
+        "picture": _PICTURE,
+        "n_threads": ranking.n_threads,
+        "zero": axis.place(0.0),
+        "rows": [_row(fit, fit is this, axis) for fit in ranking.fits],
+    }
+
+
+def _low(fit: Fit) -> float:
+    """The lower end of the bar."""
+    return -fit.difference - 2 * _finite(fit.difference_se)
+
+
+def _high(fit: Fit) -> float:
+    return -fit.difference + 2 * _finite(fit.difference_se)
+
+
+def _finite(error: float) -> float:
+    return error if math.isfinite(error) else 0.0  # of a single thread there is none
+
+
+def _row(fit: Fit, is_this: bool, axis: Axis) -> dict[str, Any]:
+    best = fit.difference == 0
+    return {
+        "name": fit.name,
+        "this": is_this,
+        "apart": fit.apart,
+        "best": best,
+        "elpd": tenths(fit.elpd),
+        "se": tenths(fit.se),
+        "behind": "" if best else tenths(fit.difference),
+        "behind_se": "" if best else tenths(fit.difference_se),
+        "unsure": f"{fit.unsure:,}",
+        "standing": fit.standing,
+        "at": axis.place(-fit.difference),
+        "from": axis.place(_low(fit)),
+        "to": axis.place(_high(fit)),
+    }
