@@ -64,6 +64,7 @@ SLOW = {
     "noise by cluster, process",
     "noise by cluster, one number, three clusters",
     "noise by cluster, linked, three clusters",
+    "noise by cluster, pooled, process",
 }
 
 
@@ -153,7 +154,10 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+QUICK_MUTANTS = {"noise-forgets-its-power", "noise-counts-users", "no-tilt"}
+
+
+@pytest.mark.parametrize("mutant", [mutant if mutant in QUICK_MUTANTS else slow(mutant) for mutant in MUTANTS])
 def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     install, name = MUTANTS[mutant]
     install(monkeypatch)

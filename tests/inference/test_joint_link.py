@@ -43,7 +43,7 @@ MODELS = {
     "pooled threads with covariates, one cluster": lambda: linked(OneCluster(), regression(1), 1, pooled=True),
     "regressions, three clusters": lambda: linked(FiniteDirichlet(3), panel(), 1),
 }
-QUICK = {"threads, one cluster", "regressions, three clusters"}
+QUICK = {"threads, one cluster"}
 
 
 def slow(case: Any) -> Any:
