@@ -140,6 +140,11 @@ class LinkedLikelihood:
         return self.inner.n_dims
 
     @property
+    def one_user_each(self) -> bool:
+        """Whether observations belong to one user each."""
+        return bool(getattr(self.inner, "one_user_each", False))
+
+    @property
     def per_user(self) -> tuple[str, ...]:
         """Those parameters of the likelihood inside of which every user has one."""
         return tuple(getattr(self.inner, "per_user", ()))

@@ -432,7 +432,7 @@ class TestParts:
         participation[[0, 1, 2, 4], [5, 5, 6, 6]] = rng.uniform(0.5, 2.0, 4)
         outcome, latent, precisions = rng.normal(size=6), rng.normal(size=(4, 5)), rng.gamma(2.0, size=4)
         new = SharedOutcome(form(participation), outcome)
-        constant, linear, precision = behavior.evidence(new, latent, {"noise_precision": precisions}, 2)
+        constant, linear, precision, *_ = behavior.evidence(new, latent, {"noise_precision": precisions}, 2)
         for user, rows in ((0, [0, 1]), (1, [2, 4])):
             for value in (-1.5, 0.0, 2.0):
                 mean = participation[rows, :5] @ latent.T + value * participation[rows, 5 + user][:, None]

@@ -12,7 +12,7 @@ from dualview.behaviors.panel import Panel
 from dualview.behaviors.panel_regression import PanelRegression
 from dualview.distributions import G
 from dualview.inference import gibbs
-from dualview.kernels import assign, noise, polya_gamma, sweep
+from dualview.kernels import apart, noise, polya_gamma
 from dualview.link import LinkedLikelihood
 from dualview.model import Model
 from dualview.partitions import ChineseRestaurant, FiniteDirichlet, OneCluster
@@ -86,6 +86,18 @@ def test_sampler_leaves_the_joint_prior_as_it_is_again(name: str, seed: int) -> 
     assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
 
 
+BY_BLOCKS = ["noise by cluster, one number, process", "regressions, process", "noise by cluster, linked, three clusters"]
+BY_BLOCKS += ["choices, process", "noise by cluster, process"]
+
+
+@pytest.mark.parametrize("name", [BY_BLOCKS[0], *map(slow, BY_BLOCKS[1:])])
+def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two users at a time, as with very many: what their observations say, clusters, then vectors."""
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    name, size = worst(joint_test(MODELS[name](), seed=0))
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
 def noise_counts_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise's degrees of freedom from users, not from observations."""
     right = PanelRegression.noise_law
@@ -112,14 +124,36 @@ def items_without_their_own_part(monkeypatch: pytest.MonkeyPatch) -> None:
 def noise_forgets_its_power(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's choice without the power of s_k that its observations bring."""
     gain = mutate(noise.noise_gain, "n_observations * math.log(ratio)", "0.0")
-    in_sweep(monkeypatch, noise_gain=gain)
+    by_blocks(monkeypatch, tell=rebind(apart.tell, noise_gain=gain))
 
 
 def noise_forgets_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's choice as if its noise had been 1."""
-    wrong = mutate(assign.assign, "ratio = noises[c] / noise[u]", "ratio = noises[c]")
+    by_blocks(monkeypatch, tell=mutate(apart.tell, "ratio = noises[c] / noise[u]", "ratio = noises[c]"))
+
+
+def new_clusters_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that are added in a sweep weigh by features alone."""
+    right = apart.tell
+
+    def wrong(table: Any, first: Any, end: Any, begin: Any, *rest: Any) -> None:
+        if begin == 0:
+            right(table, first, end, begin, *rest)
+
+    by_blocks(monkeypatch, tell=wrong)
+
+
+def vectors_from_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors given the clusters that forget the observations."""
+    wrong = mutate(apart.draw_given, "latent[u], ratio, pull, grip", "latent[u], 0.0, pull, grip")
+    by_blocks(monkeypatch, draw_given=wrong)
+
+
+def by_blocks(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
+    """Two users at a time, with these pieces of ``kernels.apart``."""
     monkeypatch.setattr(gibbs, "BLOCK", 2)
-    monkeypatch.setattr(sweep, "reassign", rebind(sweep.reassign, assign=wrong))
+    for name, piece in pieces.items():
+        monkeypatch.setattr(apart, name, piece)
 
 
 def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,12 +161,6 @@ def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     old = "draw_noise(rng, counts[c], misfits[c])"
     monkeypatch.setattr(gibbs, "BLOCK", 2)
     monkeypatch.setattr(noise, "redraw_noises", mutate(noise.redraw_noises, old, f"{old} if counts[c] > 0.0 else 1.0"))
-
-
-def in_sweep(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
-    """Compiled functions that the assignment sweep uses stand for others, block by block."""
-    monkeypatch.setattr(gibbs, "BLOCK", 2)
-    monkeypatch.setattr(sweep, "reassign", rebind(sweep.reassign, assign=rebind(assign.assign, **pieces)))
 
 
 def clusters_noise_without_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,6 +174,8 @@ def clusters_noise_without_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 MUTANTS = {
     "noise-forgets-its-power": (noise_forgets_its_power, "noise by cluster, one number, process"),
     "noise-forgets-where-it-was": (noise_forgets_where_it_was, "noise by cluster, one number, process"),
+    "new-clusters-say-nothing": (new_clusters_say_nothing, "regressions, process"),
+    "vectors-from-the-prior": (vectors_from_the_prior, "regressions, three clusters"),
     "new-clusters-have-known-noise": (new_clusters_have_known_noise, "noise by cluster, one number, process"),
     "clusters-noise-without-counts": (clusters_noise_without_counts, "noise by cluster, one number, process"),
     "noise-counts-users": (noise_counts_users, "regressions, three clusters"),

@@ -85,6 +85,29 @@ def test_threads_change_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert results[0] == results[1] == results[2]
 
 
+@pytest.mark.parametrize("noise", ["shared", "cluster"])
+def test_threads_change_no_number_of_users_whose_observations_are_their_own(
+    noise: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of 40 users, many of whom open clusters."""
+    monkeypatch.setattr(gibbs, "BLOCK", 40)
+    monkeypatch.setattr(sweep, "ROOM", 1)
+    data = np.random.default_rng(3)
+    user, features = data.integers(0, 90, 400), data.standard_normal((90, 2))
+    behavior = dv.UserRegression(user, data.standard_normal((400, 2)), data.standard_normal(400), n_users=90, noise=noise)
+    results = []
+    for n_workers in (1, 2, 5):
+        monkeypatch.setattr(threads, "n_cores", lambda n=n_workers: n)
+        model = Model(ChineseRestaurant(), features, behavior.prepare(None)[1], 90)
+        rng = np.random.default_rng(0)
+        state = replace(gibbs.start(rng, model, np.arange(90) % 3), alpha=200.0)
+        for _ in range(10):
+            state, info = gibbs.step(rng, model, state, 3)
+        results.append([*state.latent.ravel(), state.alpha, *np.ravel(state.params["noise_precision"]), *state.z])
+        assert info.n_clusters == state.z.max() + 1
+    assert results[0] == results[1] == results[2]
+
+
 def test_columns_grow_when_many_clusters_open_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "ROOM", 1)
     rng = np.random.default_rng(0)

@@ -145,8 +145,8 @@ class Columns:
         sums = self.x, self.latent, self.terms, self.columns, self.noises, (self.base, self.latent_base)
         return self.z, self.counts, self.pool, self.table, weights, *sums
 
-    def sweep(self, rng, weights, first=0, kernel=kernels.assign):
-        return kernel(rng, first, *self.arguments(weights))
+    def sweep(self, rng, weights, first=0, kernel=kernels.assign, most=-1):
+        return kernel(rng, first, *self.arguments(weights), most)
 
     def check_books(self):
         """Clusters, pool and free room share out the columns; counts are those of z; residuals those of the latent vectors."""
@@ -308,6 +308,18 @@ def test_a_user_whose_observations_are_no_numbers_is_reported(n_latent):
     case = Columns(1, [0, 1, 2, 0, 1, 0], 2, n_latent, room=9)
     case.terms[4][:] = math.nan
     assert case.sweep(np.random.default_rng(2), (0.0, 1.0))[0] == -1  # user 0
+
+
+def test_a_sweep_stops_when_so_many_clusters_were_opened():
+    case, whole = (Columns(11, [0] * 20, 1, 0, room=60) for _ in range(2))
+    rng, other = np.random.default_rng(12), np.random.default_rng(12)
+    done, opened = 0, []
+    while done < 20:
+        done, n = case.sweep(rng, (0.0, 5.0), first=done, most=1)
+        opened.append(n)
+    assert whole.sweep(other, (0.0, 5.0)) == (20, sum(opened))
+    assert set(opened[:-1]) == {1}
+    np.testing.assert_array_equal(case.z, whole.z)
 
 
 def test_users_before_the_first_are_left_alone():

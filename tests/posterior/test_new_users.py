@@ -125,7 +125,7 @@ def test_new_users_meet_in_a_new_cluster_as_often_as_the_prior_says(alpha: float
         pooled=False,
     )
     users = NewUsers(rows, None, 2)  # type: ignore[arg-type]
-    log_density, clusters, _ = users.impute(np.random.default_rng(0), np.array([0, 1]))
+    log_density, clusters, *_ = users.impute(np.random.default_rng(0), np.array([0, 1]))
     clusters = clusters[..., 0]
     np.testing.assert_allclose(log_density, 0.0, atol=1e-12)
     first, second = clusters

@@ -175,7 +175,7 @@ def test_newcomers_who_meet_in_a_new_cluster_share_its_coefficient() -> None:
         pooled=True,
     )
     users = NewUsers(rows, None, 2)  # type: ignore[arg-type]
-    _, means, variances = users.impute(np.random.default_rng(0), np.array([0, 1]))
+    _, means, variances, _ = users.impute(np.random.default_rng(0), np.array([0, 1]))
     assert (variances == 0.0).all()
     means = means[..., 0]
     opened = means[0] != 7.0

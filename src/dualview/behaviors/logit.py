@@ -6,7 +6,7 @@ By Pólya–Gamma augmentation (Polson, Scott and Windle 2013): given ω_i ~ PG(
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ class LogitPanel:
     panel: Panel
     offsets: Any
     constant: Array
+
+    one_user_each: ClassVar[bool] = True
 
     @property
     def n_dims(self) -> int:

@@ -5,6 +5,7 @@ s is shared by all, or each cluster has its own. The panel's design and outcome 
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ class PanelRegression:
     panel: Panel
     noise_variance: float
     by_cluster: bool = False
+
+    one_user_each: ClassVar[bool] = True
 
     @property
     def n_dims(self) -> int:

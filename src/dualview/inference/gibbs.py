@@ -7,7 +7,7 @@ several threads; the number of threads changes nothing.
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from dualview import threads
 from dualview.behaviors.base import Params, Prior, Terms
 from dualview.errors import DegenerateError
-from dualview.kernels import assign, gaussian, noise, pooled, sweep
-from dualview.kernels.streams import stream_of
+from dualview.kernels import apart, assign, gaussian, noise, pooled, sweep
+from dualview.kernels.streams import split, stream_of
 from dualview.model import Model, State
 from dualview.views import ViewState
 from dualview.views.base import Base, Components
 from dualview.views.gaussian import GaussianState
 
 Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
 Stream = NDArray[np.uint64]  # as in ``kernels.streams``
 
 BLOCK = 6000  # users of one table; not a power of two, so that a user's cells do not share a place in the cache
@@ -179,33 +180,73 @@ class Moving:
             raise ValueError("terms with a gram matrix are for users who fit in one block")
         weights = self._weights(len(pool))
         noises = noise.redraw_noises(rng, self.z, tuple(self.terms), len(counts))
+        one_block = self._assign_apart if self._apart else self._assign_in_turn
         for users in self._blocks():
             x = np.ascontiguousarray(self.model.feature_rows[:, users])
             table = self._table(x, counts)
-            terms = self.terms._replace(
-                starts=self.terms.starts[users.start : users.stop + 1],
-                squares=self.terms.squares[users],
-                noise=self.terms.noise[users],
-            )
-            counts, self.columns, noises, opened, lost = sweep.reassign(
-                rng,
-                self.z[users],
-                counts,
-                pool,
-                table,
-                weights,
-                x,
-                self.latent[users],
-                tuple(terms),
-                self.columns,
-                noises,
-                (self.base, self.latent_base),
-            )
+            counts, noises, opened, lost = one_block(rng, users, counts, pool, table, weights, x, noises)
             self.n_opened += opened
             if lost >= 0:
                 self.lost = lost + users.start
                 break
         return counts
+
+    @property
+    def _apart(self) -> bool:
+        """Whether users depend on each other through their clusters only."""
+        return bool(getattr(self.model.likelihood, "one_user_each", False)) and not self.model.pooled
+
+    def _terms_of(self, users: slice) -> tuple[Any, ...]:
+        """The terms of one block."""
+        starts, terms = self.terms.starts[users.start : users.stop + 1], self.terms
+        return tuple(terms._replace(starts=starts, squares=terms.squares[users], noise=terms.noise[users]))
+
+    def _assign_in_turn(
+        self, rng: Stream, users: slice, counts: Labels, pool: Labels, table: Array, weights: Any, x: Array, noises: Array
+    ) -> tuple[Labels, Array, int, int]:
+        """z and latent vectors of a block, user after user; users of every column, their noises, opened ones, who is lost."""
+        z, latent, terms, bases = self.z[users], self.latent[users], self._terms_of(users), (self.base, self.latent_base)
+        counts, self.columns, noises, opened, lost = sweep.reassign(
+            rng, z, counts, pool, table, weights, x, latent, terms, self.columns, noises, bases
+        )
+        return counts, noises, opened, lost
+
+    def _assign_apart(
+        self, rng: Stream, users: slice, counts: Labels, pool: Labels, table: Array, weights: Any, x: Array, noises: Array
+    ) -> tuple[Labels, Array, int, int]:
+        """The same: what observations say of clusters, z in turn, then latent vectors, on a thread for each half."""
+        z, latent, terms, bases = self.z[users], self.latent[users], self._terms_of(users), (self.base, self.latent_base)
+        n_users, n_opened, first = len(z), 0, 0
+        halves = [(0, n_users // 2), (n_users // 2, n_users)]
+
+        def tell(first: int, columns: tuple[int, int]) -> None:
+            def one(half: tuple[int, int]) -> None:
+                begin, end = (max(u, first) for u in half)
+                apart.tell(table, begin, end, *columns, counts, latent, *self.columns[2:], terms, noises)
+
+            list(threads.apply(one, halves))
+
+        def draw(piece: tuple[Stream, tuple[int, int]]) -> None:
+            apart.draw_given(piece[0], *piece[1], z, latent, *self.columns[2:], terms, noises)
+
+        tell(0, (0, len(counts)))
+        nobody, nothing = np.empty((n_users, 0)), tuple(Terms.none(n_users))
+        while True:
+            first, opened = assign.assign(
+                rng, first, z, counts, pool, table, weights, x, nobody, nothing, self.columns, noises, bases, 1
+            )
+            n_opened += opened
+            if first < 0:
+                return counts, noises, n_opened, -1 - first
+            if first == n_users:
+                break
+            if counts.min() >= 0:
+                counts, table, self.columns, noises = sweep.grow(counts, table, self.columns, noises)
+            for column in pool:  # one of them is new
+                assign.tabulate(table, first, column, x, self.columns[0][column], self.columns[1][column])
+                tell(first, (column, column + 1))
+        list(threads.apply(draw, [(split(rng), half) for half in halves]))
+        return counts, noises, n_opened, -1
 
     def _table(self, x: Array, counts: NDArray[np.int64]) -> Array:
         """The features' log likelihoods (C, U), half of the columns at a time."""

@@ -136,11 +136,12 @@ def replace_in_pool(chosen, counts, pool):
 
 
 @compiled
-def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, bases):
+def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, bases, most):
     """In place on all but weights, x and bases: redraw z_u and f_u for u = first, first + 1, …, (C11).
 
     weights = (spread, new_weight): a cluster weighs its count + spread, a pool member new_weight. Returns (u, opened): u = U
-    when all are done, less when there is no free column left for user u, −1 − u when user u has no column of positive weight.
+    when all are done, less when there is no free column left for user u or when most clusters have been opened (−1: no limit),
+    −1 − u when user u has no column of positive weight.
     """
     means, factors, latent_means, latent_factors = columns
     starts, rows, loads, squares, residual, precision, gram, weighted, noise = terms
@@ -156,7 +157,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
     for c in range(n_columns):
         n_free += counts[c] < 0
     for u in range(first, n_users):
-        if n_pool > 0 and n_free == 0:
+        if (n_pool > 0 and n_free == 0) or n_opened == most:
             return u, n_opened
         own = z[u]
         if leave(rng, own, counts, pool) >= 0:

@@ -82,6 +82,15 @@ def stream_standard_gamma(state, shape):
                 return boost * third * cube
 
 
+@compiled
+def split(state):
+    """A stream of its own, its state drawn from this one."""
+    other = np.empty(4, dtype=np.uint64)
+    for i in range(4):
+        other[i] = next_word(state)
+    return other
+
+
 def random(rng):
     """Uniform on [0, 1)."""
     return stream_random(rng) if isinstance(rng, np.ndarray) else rng.random()

@@ -47,7 +47,7 @@ def reassign(rng, z, counts, pool, table, weights, x, latent, terms, columns, no
     """
     first = n_opened = np.int64(0)
     while True:
-        first, opened = assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, bases)
+        first, opened = assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, bases, -1)
         n_opened += opened
         if first < 0 or first == z.shape[0]:
             return counts, columns, noises, n_opened, -1 - first if first < 0 else -1
