@@ -141,6 +141,7 @@ def new_clusters_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             right(table, first, end, begin, *rest)
 
     by_blocks(monkeypatch, tell=wrong)
+    monkeypatch.setattr(gibbs, "BLOCK", N_USERS - 1)
 
 
 def vectors_from_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
