@@ -9,7 +9,9 @@ most active users, and predicts the later threads from random subsets of the ear
 - ridge: participants, each with an effect around zero;
 - features: the features of participants, added up, a slope each, and one for the number of participants;
 - both: the same slopes, and effects of participants besides;
-- dual: the mixture without a link; link: the mixture with ``link="linear"``.
+- dual: the mixture without a link; link: the mixture with ``link="linear"``;
+- dual* and link*: the same with another constant of the behaviour view. By default it is the variance of ridge estimates with
+  hardly any penalty, which is far too large where threads are few; here it is the variance of users' effects that "both" finds.
 
 All have the same covariates, an intercept at the least. The first four are linear mixed models: their variances maximise the
 restricted likelihood of the training threads, and their predictive laws are normal, with the uncertainty of all coefficients
@@ -34,17 +36,20 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 import dualview as dv
-from dualview.experiments.sections.parts import shown, table
+from dualview.experiments.sections.parts import table
 from dualview.forum.data import ForumData, ForumThreads
 from dualview.posterior import diagnostics
 from dualview.writing import write_whole
 
 Array = NDArray[np.float64]
 
-MODELS = ("mean", "ridge", "features", "both", "dual", "link")
-RIVALS = MODELS[1:-1]
+LINEAR = ("mean", "ridge", "features", "both")
+MODELS = (*LINEAR, "dual", "link", "dual*", "link*")
+RIVALS = {"link": ("ridge", "features", "both", "dual"), "link*": ("ridge", "features", "both", "dual*", "link")}
+_SCORES = {"r2": "Test R²", "nll": "NLL per test thread"}
 _KEYS = ["forum", "threads", "subset", "model"]
 _LOOKED_AT = 200  # test threads whose predictions are looked at for convergence
+_LEAST = 1e-3  # of users' variance, in variances of the noise
 _FLAT = 1e6  # variance of what is not penalised, in variances of the outcome
 
 
@@ -71,8 +76,17 @@ def parts(threads: ForumThreads, features: Array, model: str) -> Parts:
     )
 
 
-def fit_linear(train: Parts, y: Array) -> Callable[[Parts], tuple[Array, Array]]:
-    """Variances by restricted likelihood; a function that gives mean and variance of new outcomes."""
+class LinearModel(NamedTuple):
+    """A fitted one: a function that gives mean and variance of new outcomes, and what it found."""
+
+    predict: Callable[[Parts], tuple[Array, Array]]
+    coefficients: Array  # of all columns
+    noise: float
+    ratios: dict[int, float]  # variance of slopes (1) and effects (2), in variances of the noise
+
+
+def fit_linear(train: Parts, y: Array) -> LinearModel:
+    """Variances by restricted likelihood."""
     used = [k for k in (1, 2) if train[k].shape[1]]
     columns = train.joined()
     gram, cross, total = columns.T @ columns, columns.T @ y, float(y @ y)
@@ -104,7 +118,15 @@ def fit_linear(train: Parts, y: Array) -> Callable[[Parts], tuple[Array, Array]]
         columns = new.joined()
         return columns @ coefficients, noise * (1.0 + np.einsum("ij,ji->i", columns, cho_solve(factor, columns.T)))
 
-    return predict
+    return LinearModel(predict, coefficients, noise, dict(zip(used, map(float, np.exp(best)), strict=True)))
+
+
+def behavior_prior(features: Array, train: ForumThreads) -> dv.GaussianPrior:
+    """Mean and variance of users' effects by "both"."""
+    seen = parts(train, features, "both")
+    found = fit_linear(seen, train.outcome)
+    ratio = max(found.ratios[1] * features.shape[1] + found.ratios[2], _LEAST)
+    return dv.GaussianPrior([found.coefficients[seen.fixed.shape[1] - 1]], [[found.noise * ratio]])
 
 
 def whitened(features: pd.DataFrame) -> Array:
@@ -116,14 +138,15 @@ def whitened(features: pd.DataFrame) -> Array:
 
 def score_linear(name: str, data: ForumData, train: ForumThreads) -> dict[str, float]:
     features = whitened(data.features)
-    predict = fit_linear(parts(train, features, name), train.outcome)
-    mean, variance = predict(parts(data.test, features, name))
+    fitted = fit_linear(parts(train, features, name), train.outcome)
+    mean, variance = fitted.predict(parts(data.test, features, name))
     nll = 0.5 * np.log(2 * np.pi * variance) + 0.5 * (data.test.outcome - mean) ** 2 / variance
     return {"nll": float(nll.mean()), "r2": r_squared(data.test.outcome, mean)}
 
 
 def score_mixture(name: str, data: ForumData, train: ForumThreads, sampler: dict[str, int]) -> dict[str, float]:
-    model = dv.DualViewMixture(link="linear" if name == "link" else None, **sampler)
+    prior = behavior_prior(whitened(data.features), train) if name.endswith("*") else None
+    model = dv.DualViewMixture(link="linear" if name.startswith("link") else None, behavior_prior=prior, **sampler)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dv.errors.ConvergenceWarning)  # R-hat is in the table
         warnings.simplefilter("ignore", dv.errors.DataWarning)  # users without a thread in the subset
@@ -203,7 +226,7 @@ def run(forums: dict[str, tuple[Path, dict[str, Any]]], plan: argparse.Namespace
 
 
 def score(model: str, data: ForumData, train: ForumThreads, plan: argparse.Namespace, seed: int) -> dict[str, float]:
-    if model not in ("dual", "link"):
+    if model in LINEAR:
         return score_linear(model, data, train)
     sampler = {"n_warmup": plan.warmup, "n_draws": plan.draws, "thin": plan.thin, "n_chains": plan.chains, "n_jobs": plan.jobs}
     return score_mixture(model, data, train, {**sampler, "random_state": seed})
@@ -222,34 +245,31 @@ class Gain(NamedTuple):
         return "+" if self.mean > 0 else "−"
 
 
-def gains(rows: pd.DataFrame, score: str) -> dict[tuple[str, int, str], Gain]:
-    """By forum, number of threads and rival."""
+def gains(rows: pd.DataFrame, score: str, model: str) -> dict[tuple[str, int, str], Gain]:
+    """Of "link" or "link*", by forum, number of threads and rival."""
     wide = rows.pivot_table(index=_KEYS[:3], columns="model", values=score, sort=False)
     sign = -1.0 if score == "nll" else 1.0
     result = {}
     for (forum, n), part in wide.groupby(level=[0, 1], sort=False):
-        for rival in RIVALS:
-            difference = sign * (part["link"] - part[rival])
+        for rival in RIVALS[model]:
+            difference = sign * (part[model] - part[rival])
             result[str(forum), int(n), rival] = Gain(float(difference.mean()), float(difference.sem()))
     return result
 
 
 def as_markdown(rows: pd.DataFrame, command: str) -> str:
     """Tables of both scores, what the link gains, and convergence."""
-    parts = []
-    for score, words in (("r2", "Test R²"), ("nll", "NLL per test thread")):
-        parts.append(f"{words}, mean and standard error over training subsets:\n\n{_scores(rows, score)}")
-    nll = gains(rows, "nll")
-    header = ["forum", "threads", *(f"over {rival}" for rival in RIVALS)]
-    places = list(dict.fromkeys((forum, n) for forum, n, _ in nll))
-    body = [[forum, str(n), *(_gain(nll[forum, n, rival]) for rival in RIVALS)] for forum, n in places]
-    parts.append(
-        "NLL that the link gains over the others, paired over training subsets (+ better, − worse by more than two standard "
-        f"errors, = neither):\n\n{table(header, body)}"
-    )
-    parts.append(_verdict(nll, gains(rows, "r2"), places))
-    parts.append(_convergence(rows))
-    return "\n\n".join([f"```\n{command}\n```", _about(rows), *parts]) + "\n"
+    parts = [f"{words}, mean over training subsets:\n\n{_scores(rows, score)}" for score, words in _SCORES.items()]
+    for model, rivals in RIVALS.items():
+        found = gains(rows, "nll", model)
+        places = list(dict.fromkeys((forum, n) for forum, n, _ in found))
+        body = [[forum, str(n), *(_gain(found[forum, n, rival]) for rival in rivals)] for forum, n in places]
+        parts.append(
+            f"NLL that {model} gains, mean and standard error over training subsets, paired (+ better, − worse by more than "
+            f"two standard errors, = neither):\n\n{table(['forum', 'threads', *(f'over {rival}' for rival in rivals)], body)}"
+        )
+        parts.append(_verdict(model, found, gains(rows, "r2", model), places))
+    return "\n\n".join([f"```\n{command}\n```", _about(rows), *parts, _convergence(rows)]) + "\n"
 
 
 def _about(rows: pd.DataFrame) -> str:
@@ -267,7 +287,7 @@ def _scores(rows: pd.DataFrame, score: str) -> str:
         values = {model: means.loc[(forum, n, model)] for model in MODELS}
         ranked = [values[model]["mean"] * (1 if score == "r2" else -1) for model in MODELS]
         best = MODELS[int(np.argmax(ranked))]
-        cells = [shown(values[model]["mean"], values[model]["sem"]) for model in MODELS]
+        cells = [f"{values[model]['mean']:.4f}" for model in MODELS]
         body.append([str(forum), str(n), *(f"**{c}**" if m == best else c for m, c in zip(MODELS, cells, strict=True))])
     return table(["forum", "threads", *MODELS], body)
 
@@ -276,33 +296,33 @@ def _gain(gain: Gain) -> str:
     return f"{gain.verdict} {gain.mean:+.4f} ± {gain.error:.4f}"
 
 
-def _verdict(nll: dict[tuple[str, int, str], Gain], r2: dict[tuple[str, int, str], Gain], places: list[tuple[str, int]]) -> str:
-    sentences = []
-    for rival in RIVALS:
+def _verdict(
+    model: str, nll: dict[tuple[str, int, str], Gain], r2: dict[tuple[str, int, str], Gain], places: list[tuple[str, int]]
+) -> str:
+    lines = []
+    for rival in RIVALS[model]:
         counts = {sign: sum(nll[forum, n, rival].verdict == sign for forum, n in places) for sign in "+=−"}
         change = np.mean([r2[forum, n, rival].mean for forum, n in places])
         mean = np.mean([nll[forum, n, rival].mean for forum, n in places])
-        sentences.append(
-            f"Against {rival} the link is better at {counts['+']} of {len(places)} points, worse at {counts['−']} and neither "
-            f"at {counts['=']}; on average {mean:+.4f} nats a thread and {change:+.4f} of R²."
+        lines.append(
+            f"- {model} against {rival}: better at {counts['+']} of {len(places)} points, worse at {counts['−']}, neither at "
+            f"{counts['=']}; on average {mean:+.4f} nats a thread and {change:+.4f} of R²."
         )
-    lost = [f"{forum} with {n} threads against {rival}" for (forum, n, rival), gain in nll.items() if gain.verdict == "−"]
-    sentences.append(f"It is worse: {'; '.join(lost)}." if lost else "It is worse nowhere.")
-    return " ".join(sentences)
+    return "\n".join(lines)
 
 
 def _convergence(rows: pd.DataFrame) -> str:
     sentences = []
-    for model in ("dual", "link"):
+    for model in MODELS[len(LINEAR) :]:
         part = rows[rows["model"] == model]
         r_hat, predicted, ess = part["r_hat"], part["prediction_r_hat"], part["prediction_ess"]
         sentences.append(
-            f"{model}: the largest R-hat of a fit is {r_hat.median():.3f} in the median and {r_hat.max():.3f} at worst "
+            f"- {model}: the largest R-hat of a fit is {r_hat.median():.3f} in the median and {r_hat.max():.3f} at worst "
             f"({int((r_hat > 1.05).sum())} of {len(part)} above 1.05). That of the expected outcomes of test threads (95 % "
             f"quantile over threads) is {predicted.median():.3f} in the median and {predicted.max():.3f} at worst, with a bulk "
             f"ESS of {ess.median():.0f} and {ess.min():.0f}. {part['n_clusters'].mean():.1f} clusters on average."
         )
-    return " ".join(sentences)
+    return "\n".join(sentences)
 
 
 def forum_of(words: list[str]) -> tuple[str, Path, dict[str, Any]]:

@@ -32,7 +32,7 @@ def test_variances_and_predictions_are_those_of_the_dense_mixed_model(link: Modu
     slopes, effects = rng.normal(size=(n + new, 3)), (rng.random((n + new, 12)) < 0.3).astype(float)
     y = fixed @ [2.0, -1.0] + slopes @ rng.normal(size=3) + effects @ rng.normal(size=12) + rng.normal(size=n + new)
     rows = link.Parts(fixed, slopes, effects)
-    mean, variance = link.fit_linear(link.Parts(*(p[:n] for p in rows)), y[:n])(link.Parts(*(p[n:] for p in rows)))
+    mean, variance = link.fit_linear(link.Parts(*(p[:n] for p in rows)), y[:n]).predict(link.Parts(*(p[n:] for p in rows)))
 
     def restricted(logs: np.ndarray) -> tuple[float, np.ndarray, float]:
         v = np.eye(n + new) + np.exp(logs[0]) * slopes @ slopes.T + np.exp(logs[1]) * effects @ effects.T
@@ -59,7 +59,7 @@ def test_variances_and_predictions_are_those_of_the_dense_mixed_model(link: Modu
 
 
 def test_gains_have_the_right_sign(link: ModuleType) -> None:
-    nll = {"mean": 3.0, "ridge": 2.0, "features": 1.0, "both": 1.5, "dual": 1.6, "link": 1.5}
+    nll = {"mean": 3.0, "ridge": 2.0, "features": 1.0, "both": 1.5, "dual": 1.6, "link": 1.5, "dual*": 1.6, "link*": 1.4}
     rows = pd.DataFrame(
         [
             {"forum": "f", "threads": 10, "subset": k, "model": name, "nll": value + 0.01 * k * (name == "ridge")}
@@ -67,8 +67,8 @@ def test_gains_have_the_right_sign(link: ModuleType) -> None:
             for name, value in nll.items()
         ]
     )
-    gains = link.gains(rows, "nll")
-    assert {rival: gains["f", 10, rival].verdict for rival in link.RIVALS} == {
+    gains = link.gains(rows, "nll", "link")
+    assert {rival: gains["f", 10, rival].verdict for rival in link.RIVALS["link"]} == {
         "ridge": "+",
         "features": "−",
         "both": "=",
@@ -104,7 +104,7 @@ def test_a_made_up_forum_is_scored_and_a_second_run_only_reads(
     assert rows[rows["model"] == "link"]["prediction_r_hat"].notna().all()
     assert rows["users"].iloc[0] >= 20
     text = (tmp_path / "out" / "forums.md").read_text(encoding="utf-8")
-    assert "Against both the link is" in text
+    assert "- link against both: better at" in text
     assert "--forum made" in text
     monkeypatch.setattr(link, "score", lambda *_: pytest.fail("fitted again"))
     link.main(arguments)

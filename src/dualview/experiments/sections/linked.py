@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import t
 
 from dualview.experiments import figures
 from dualview.experiments.sections.parts import Findings, Section, convergence, shown, table
@@ -106,22 +107,23 @@ def _rows(points: dict[tuple[str, str], Paired]) -> list[list[str]]:
 
 def _verdict(points: dict[tuple[str, str], Paired]) -> str:
     overall = points["all", "all"]
-    cells = {key: p for key, p in points.items() if key[1] != "all"}
-    beyond = [_named(key, p) for key, p in cells.items() if p.difference > p.allowed]
-    sure = [_named(key, p) for key, p in cells.items() if p.n > 1 and 2 * p.error < p.difference <= p.allowed]
-    gains = [_named(key, p) for key, p in cells.items() if p.n > 1 and p.difference < -2 * p.error]
-    held = "is not broken" if overall.difference <= overall.allowed else "is broken"
-    sentences = [
-        f"Overall the link changes the NLL by {shown(overall.difference, overall.error, overall.n, 4)} nats a thread; "
-        f"{overall.allowed:.4f} is allowed, so the rule {held}.",
-        f"It loses more than allowed at {_listed(beyond)} of {len(cells)} points; it loses for sure, but no more than allowed, "
-        f"at {_listed(sure)}; it gains for sure at {_listed(gains)}.",
-    ]
-    return " ".join(sentences)
+    rows = {key: p for key, p in points.items() if key[0] != "all"}
+    beyond = [_named(key, p) for key, p in rows.items() if p.difference > p.allowed]
+    losses = [_named(key, p) for key, p in rows.items() if p.n > 1 and 2 * p.error < p.difference <= p.allowed]
+    gains = [_named(key, p) for key, p in rows.items() if p.n > 1 and p.difference < -2 * p.error]
+    held = "holds" if overall.difference <= overall.allowed else "is broken"
+    least = min(p.n for p in rows.values())
+    chance = f" With {least} draws one row in {1 / (2 * t.sf(2, least - 1)):.0f} does either by chance." if least > 1 else ""
+    return (
+        f"Overall the link changes the NLL by {shown(overall.difference, overall.error, overall.n, 4)} nats a thread, where "
+        f"a loss of {overall.allowed:.4f} is allowed: the rule {held}. Of the {len(rows)} rows above it, it loses more than "
+        f"allowed in {_listed(beyond)}; more than two standard errors, but no more than allowed, in {_listed(losses)}; and it "
+        f"gains more than two standard errors in {_listed(gains)}.{chance}"
+    )
 
 
 def _named(key: tuple[str, str], point: Paired) -> str:
-    return f"{key[0]} with {key[1]} threads, {point.difference:+.4f}"
+    return f"{key[0]}, {key[1]} threads, {point.difference:+.4f}"
 
 
 def _listed(names: list[str]) -> str:
@@ -130,4 +132,4 @@ def _listed(names: list[str]) -> str:
 
 def _convergence(frame: pd.DataFrame) -> str:
     ways = (("Without the link", frame["variant"] == ""), ("With the link", frame["variant"] != ""))
-    return " ".join(f"{words}: {convergence(frame[rows])}" for words, rows in ways)
+    return " ".join(f"{words}. {convergence(frame[rows])}" for words, rows in ways)
