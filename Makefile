@@ -3,6 +3,7 @@
 # make test-slow  the statistical tests that take minutes
 # make bench      the benchmarks, as ratios within one run
 # make paper      the paper's experiments, into reproduced/ and docs/paper.md; an hour and more, goes on where it stopped
+# make link       what the link costs on the paper's scenarios and its picture, into docs/link/ and docs/link.md; half an hour
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -14,9 +15,10 @@ export OMP_NUM_THREADS = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 PAPER_OUT ?= reproduced
+# All studies but link, which is about an extension of the paper's model: make link.
 STUDIES = all models information starts sensitivity randomised unstructured overlap shapes users draws baselines
 
-.PHONY: demo test test-slow bench paper lint format clean
+.PHONY: demo test test-slow bench paper link lint format clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualview needs Python 3.11 or later; got " + sys.version.split()[0])'
@@ -52,6 +54,15 @@ paper: $(VENV)/ready
 	mkdir -p docs/paper
 	cp $(PAPER_OUT)/*.png $(PAPER_OUT)/results.csv docs/paper/
 	sed -e 's|](\([a-z-]*\.png\))|](paper/\1)|' -e 's|(docs/errata.md)|([errata](errata.md))|' $(PAPER_OUT)/report.md > docs/paper.md
+
+link: $(VENV)/ready
+	$(BIN)/dualview reproduce link --out $(PAPER_OUT)/link
+	$(BIN)/python examples/link.py --out docs/link
+	cp $(PAPER_OUT)/link/results.csv docs/link/grid.csv
+	cp $(PAPER_OUT)/link/link.png docs/link/grid.png
+	sed -n -e 's|(link.png)|(link/grid.png)|' -e '/^## The link/,/^## Failures/{/^## /!p}' $(PAPER_OUT)/link/report.md \
+	| $(BIN)/python -m benchmarks.paste docs/link.md grid
+	$(BIN)/python -m benchmarks.paste docs/link.md forums < docs/link/forums.md
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -62,6 +62,19 @@ def test_cold_start_writes_table_and_picture(
     assert "dual-DP: 0 of 2 fits converged" in printed
 
 
+def test_the_picture_of_the_link_has_shares_that_sum_to_one(tmp_path: Path) -> None:
+    example("link").main(["--quick", "--out", str(tmp_path / "new")])
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"link.csv", "link.png"}
+    with open(tmp_path / "new" / "link.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["model"] for row in rows] == ["Truth", "Without a link", "With a link"]
+    for row in rows:
+        parts = ("covariates", "clusters", "link", "users", "noise")
+        assert sum(float(row[part]) for part in parts) == pytest.approx(1.0, abs=1e-3)
+    assert float(rows[1]["link"]) == 0.0
+    assert (tmp_path / "new" / "link.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_cold_start_keeps_new_users_out_of_training(cold_start: ModuleType) -> None:
     plan = cold_start.QUICK
     case = cold_start.draw_case(plan, seed=0)

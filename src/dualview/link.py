@@ -90,14 +90,13 @@ class LinearLink:
 
     def law_given_latent(self, latent: Array, z: Labels, means: Array, factors: Array, precision: float) -> Normal:
         """Γ | f, clusters and t, (C13); precisions S_k = factor factorᵀ."""
-        matrix = self._prior_precision(precision)
-        linear = np.zeros((self.n_dims, self.n_features))
-        for k in np.unique(z):
-            users = z == k
-            own, component = self.features[users], factors[k] @ factors[k].T
-            matrix += np.kron(component, own.T @ own)
-            linear += component @ (latent[users] - means[k]).T @ own
-        return Normal(linear.ravel(), matrix)
+        matrix = self._prior_precision(precision).reshape(2 * (self.n_dims, self.n_features))
+        components = (factors @ np.swapaxes(factors, 1, 2))[z]
+        for j, k in np.ndindex(self.n_dims, self.n_dims):
+            matrix[j, :, k] += self.features.T @ (components[:, j, k, None] * self.features)
+        linear = np.einsum("ujk,uk->ju", components, latent - means[z]) @ self.features
+        size = linear.size
+        return Normal(linear.ravel(), matrix.reshape(size, size))
 
     def law_given_observations(self, effects: Array, link: Slopes, terms: Terms) -> Normal:
         """Γ | f − Γ ã, observations and t; effects (N, q D): how each observation depends on Γ."""

@@ -23,6 +23,7 @@ TINY = replace(
     users=(10, 50),
     effort=Effort(1, 4, 8, 1),
     cost_effort=Effort(1, 4, 8, 1),
+    link_effort=Effort(1, 4, 8, 1),
 )
 
 
@@ -73,7 +74,7 @@ def test_every_study_writes_its_section_and_its_figures(tmp_path, capsys):
     report = (tmp_path / "report.md").read_text()
     pictures = {path.name for path in tmp_path.glob("*.png")}
     assert {line.split("](")[1].split(")")[0] for line in report.splitlines() if line.startswith("![")} == pictures
-    assert len(pictures) == 20
+    assert len(pictures) == 21
     assert {row["study"] for row in rows(tmp_path)} == set(STUDIES)
     assert "Wrote" in capsys.readouterr().out
     assert not re.search(r"\bnan\b", report)

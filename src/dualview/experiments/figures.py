@@ -163,6 +163,24 @@ def _points(ax: "Axes", frame: pd.DataFrame, by: str, names: list[Any], metric: 
     ax.spines[["top", "right"]].set_visible(False)
 
 
+def differences(points: Mapping[tuple[str, str], tuple[float, float]], allowed: float) -> "Figure":
+    """Differences with two standard errors by (scenario, threads), a panel per scenario; the dotted line is what is allowed."""
+    scenarios = [name for name in dict.fromkeys(key[0] for key in points) if name != "all"]
+    figure, axes = new_figure(1, len(scenarios), (3.8 * len(scenarios), 3.4), sharey=True)
+    for ax, scenario in zip(axes[0], scenarios, strict=True):
+        own = {int(n): point for (name, n), point in points.items() if name == scenario and n != "all"}
+        mean, error = np.array(list(own.values())).T
+        ax.axhline(0.0, color=MUTED, linewidth=0.8)
+        ax.axhline(allowed, color=ALERT, linewidth=1.0, linestyle=":", label=f"loss of {allowed:g}")
+        ax.errorbar(list(own), mean, yerr=2 * error, color=MAIN, marker="o", capsize=2, label="difference, ± 2 standard errors")
+        ax.set_title(scenario, loc="left")
+        ax.set_xlabel("training threads")
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set_ylabel("NLL with link − NLL without")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), frameon=False, fontsize="small", loc="outside lower center", ncols=2)
+    return figure
+
+
 def information(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> "Figure":
     """Predictive intervals of the test threads and the similarity of users, a column for each (title, extras) (Fig. 5, 9)."""
     figure, axes = new_figure(2, len(parts), (4.3 * len(parts), 7.4))

@@ -36,7 +36,7 @@ COMPARED = ("dual-DP", "dual-fixed", "single")
 def fit(cell: Cell, forum: Forum) -> DualViewMixture:
     """The model of a cell, fitted to its forum.
 
-    Options of a cell's fit: init and n_auxiliary are the estimator's, and init "truth" starts at the true clusters;
+    Options of a cell's fit: init, n_auxiliary and link are the estimator's, and init "truth" starts at the true clusters;
     feature_scale and behavior_scale multiply the covariance of a view's constants.
     """
     kind = MODELS[cell.model]
@@ -65,12 +65,12 @@ def fit(cell: Cell, forum: Forum) -> DualViewMixture:
 
 
 @cache
-def compile_first(model: str) -> None:
+def compile_first(model: str, link: str | None = None) -> None:
     """Run a model for a moment, so that compiling is not counted as its time; once for each process."""
     forum = agreement(n_users=50, n_threads=50)
     kind = MODELS[model]
     clusters = {"inferred": None, "true": 5, "one": 1}[kind.clusters]
-    short = DualViewMixture(clusters, n_warmup=10, n_draws=20, n_chains=2)
+    short = DualViewMixture(clusters, n_warmup=10, n_draws=20, n_chains=2, link=link)
     behavior = SharedOutcome(forum.participation, forum.outcome) if kind.behavior else None
     short.fit(forum.features if kind.features else None, behavior)
 

@@ -21,6 +21,7 @@ INFORMATION = (
 RADII = (0.45, 0.3, 0.2, 0.1)
 SCALES = (0.25, 4.0)
 FEW_THREADS = 50  # of studies that vary something else
+LINKED = (("link", "linear"),)
 SIZES_AT = 50  # threads of the figure of cluster sizes
 
 
@@ -35,8 +36,10 @@ class Plan:
     few_repetitions: int
     users: tuple[int, ...]
     draw_sizes: tuple[int, ...]  # threads of the study of other draws: where dual-DP lost to the published ARI with seed 0
+    link_sizes: tuple[int, ...]
     effort: Effort
     cost_effort: Effort
+    link_effort: Effort  # less: an iteration with the link takes more than twice as long
 
     @classmethod
     def full(cls, seed: int) -> "Plan":
@@ -49,8 +52,10 @@ class Plan:
             few_repetitions=3,
             users=(10, 25, 50, 75, 100),
             draw_sizes=(20, 30, 50, 70),
+            link_sizes=(10, 20, 30, 50, 70, 100),
             effort=Effort(n_chains=2, n_warmup=5000, n_draws=2000, thin=5),
             cost_effort=Effort(n_chains=1, n_warmup=15000, n_draws=15000, thin=1),
+            link_effort=Effort(n_chains=2, n_warmup=1000, n_draws=1000, thin=2),
         )
 
     @classmethod
@@ -64,8 +69,10 @@ class Plan:
             few_repetitions=1,
             users=(10, 50, 100),
             draw_sizes=(20, 50),
+            link_sizes=(10, 50, 100),
             effort=Effort(n_chains=2, n_warmup=500, n_draws=750, thin=2),
             cost_effort=Effort(n_chains=1, n_warmup=1000, n_draws=4000, thin=1),
+            link_effort=Effort(n_chains=2, n_warmup=250, n_draws=250, thin=2),
         )
 
     def cell(self, scenario: str, model: str, n_threads: int = FEW_THREADS, repetition: int = 0, **others: Any) -> Cell:
@@ -189,6 +196,17 @@ def _draws(plan: Plan) -> list[Cell]:
     ]
 
 
+def _link(plan: Plan) -> list[Cell]:
+    """Each draw of users and threads with and without the link, on the same seeds."""
+    return [
+        replace(plan.cell(scenario, "dual-DP", n, effort=plan.link_effort, fit=setting), seed=plan.seed + draw)
+        for scenario in SCENARIOS
+        for n in plan.link_sizes
+        for setting in ((), LINKED)
+        for draw in range(plan.repetitions)
+    ]
+
+
 def _baselines(plan: Plan) -> list[Cell]:
     """Clusterings do not see the threads: their repetitions differ in the seed of the algorithm only."""
     return [
@@ -215,6 +233,7 @@ STUDIES: dict[str, Callable[[Plan], list[Cell]]] = {
     "shapes": _shapes,
     "users": _users,
     "draws": _draws,
+    "link": _link,
     "baselines": _baselines,
 }
 

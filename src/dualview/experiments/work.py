@@ -22,7 +22,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         if cell.model in BASELINES:
             scores, extras = measure_baseline(cell.model, forum, cell.sampler_seed % 2**31), {}
         else:
-            compile_first(cell.model)
+            compile_first(cell.model, str(linked) if (linked := dict(cell.fit).get("link")) else None)
             began = time.process_time()
             model = fit(cell, forum)
             seconds = time.process_time() - began

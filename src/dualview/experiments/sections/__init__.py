@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from dualview.experiments.sections import beyond, paper
+from dualview.experiments.sections.linked import link
 from dualview.experiments.sections.parts import Findings, Section, table
 
 __all__ = ["SECTIONS", "Findings", "Section", "table"]
@@ -20,5 +21,6 @@ SECTIONS: dict[str, Callable[[Findings], Section]] = {
     "shapes": beyond.shapes,
     "users": beyond.users,
     "draws": beyond.draws,
+    "link": link,
     "baselines": beyond.baselines,
 }

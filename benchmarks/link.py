@@ -1,0 +1,399 @@
+"""The link on forums: does it take the best of all at every number of threads?
+
+    python -m benchmarks.link --forum NAME POSTS [OPTION=VALUE ...] [--forum ...] --threads 200 500 1000 --out docs/link
+
+reads each file of posts as ``dualview forum`` does (options are those of ``dualview.read_forum``), keeps about a hundred of the
+most active users, and predicts the later threads from random subsets of the earlier ones, by
+
+- mean: the covariates alone, or the mean;
+- ridge: participants, each with an effect around zero;
+- features: the features of participants, added up, a slope each, and one for the number of participants;
+- both: the same slopes, and effects of participants besides;
+- dual: the mixture without a link; link: the mixture with ``link="linear"``;
+- dual* and link*: the same with another constant of the behaviour view. By default it is the variance of ridge estimates with
+  hardly any penalty, which is far too large where threads are few; here it is the variance of users' effects that "both" finds.
+
+All have the same covariates, an intercept at the least. The first four are linear mixed models: their variances maximise the
+restricted likelihood of the training threads, and their predictive laws are normal, with the uncertainty of all coefficients
+in them. R² of the mixtures is of the median over draws of what a thread is expected to be: a user without a training thread can
+have a law without a mean (column r2_of_mean). It writes forums.csv (a row per forum, size, subset and model) and forums.md. A
+run that was stopped goes on.
+
+Shapes: X (T, U) participation, ã (U, D) whitened features, W (T, C) covariates, y (T,).
+"""
+
+import argparse
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+
+import dualview as dv
+from dualview.experiments.sections.parts import table
+from dualview.forum.data import ForumData, ForumThreads
+from dualview.posterior import diagnostics
+from dualview.writing import write_whole
+
+Array = NDArray[np.float64]
+
+LINEAR = ("mean", "ridge", "features", "both")
+MODELS = (*LINEAR, "dual", "link", "dual*", "link*")
+RIVALS = {"link": ("ridge", "features", "both", "dual"), "link*": ("ridge", "features", "both", "dual*", "link")}
+_SCORES = {"r2": "Test R²", "nll": "NLL per test thread"}
+_KEYS = ["forum", "threads", "subset", "model"]
+_LOOKED_AT = 200  # test threads whose predictions are looked at for convergence
+_LEAST = 1e-3  # of users' variance, in variances of the noise
+_FLAT = 1e6  # variance of what is not penalised, in variances of the outcome
+
+
+class Parts(NamedTuple):
+    """A linear mixed model's columns: covariates, slopes with a common variance, effects with another."""
+
+    fixed: Array
+    slopes: Array
+    effects: Array
+
+    def joined(self) -> Array:
+        return np.hstack(self)
+
+
+def parts(threads: ForumThreads, features: Array, model: str) -> Parts:
+    """What a linear model sees of threads."""
+    x = threads.participation.toarray()
+    fixed = np.column_stack([np.ones(len(x)), threads.covariates.to_numpy(dtype=float)])
+    nothing = np.empty((len(x), 0))
+    if model in ("features", "both"):
+        fixed = np.column_stack([fixed, x.sum(axis=1)])
+    return Parts(
+        fixed, x @ features if model in ("features", "both") else nothing, x if model in ("ridge", "both") else nothing
+    )
+
+
+class LinearModel(NamedTuple):
+    """A fitted one: a function that gives mean and variance of new outcomes, and what it found."""
+
+    predict: Callable[[Parts], tuple[Array, Array]]
+    coefficients: Array  # of all columns
+    noise: float
+    ratios: dict[int, float]  # variance of slopes (1) and effects (2), in variances of the noise
+
+
+def fit_linear(train: Parts, y: Array) -> LinearModel:
+    """Variances by restricted likelihood."""
+    used = [k for k in (1, 2) if train[k].shape[1]]
+    columns = train.joined()
+    gram, cross, total = columns.T @ columns, columns.T @ y, float(y @ y)
+    freedom = len(y) - train.fixed.shape[1]
+
+    def penalties(log_ratios: Array) -> Array:
+        """Noise variance over prior variance, of each column."""
+        ratios = dict(zip(used, np.exp(-log_ratios), strict=True))
+        scales = [np.full(part.shape[1], ratios.get(k, 1.0 / _FLAT)) for k, part in enumerate(train)]
+        return np.concatenate(scales)
+
+    def solved(log_ratios: Array) -> tuple[Any, Array, float, float]:
+        penalty = penalties(log_ratios)
+        factor = cho_factor(gram + np.diag(penalty), lower=True)
+        coefficients = cho_solve(factor, cross)
+        noise = (total - float(cross @ coefficients)) / freedom
+        log_determinant = 2 * np.log(np.diag(factor[0])).sum() - np.log(penalty).sum()
+        return factor, coefficients, noise, 0.5 * (freedom * np.log(noise) + log_determinant)
+
+    best = np.zeros(0)
+    if used:
+        starts = [np.full(len(used), start) for start in (-6.0, -3.0, -1.0)]
+        bounds = [(-14.0, 6.0)] * len(used)
+        found = [minimize(lambda v: solved(v)[3], start, method="L-BFGS-B", bounds=bounds) for start in starts]
+        best = min(found, key=lambda result: float(result.fun)).x
+    factor, coefficients, noise, _ = solved(best)
+
+    def predict(new: Parts) -> tuple[Array, Array]:
+        columns = new.joined()
+        return columns @ coefficients, noise * (1.0 + np.einsum("ij,ji->i", columns, cho_solve(factor, columns.T)))
+
+    return LinearModel(predict, coefficients, noise, dict(zip(used, map(float, np.exp(best)), strict=True)))
+
+
+def behavior_prior(features: Array, train: ForumThreads) -> dv.GaussianPrior:
+    """Mean and variance of users' effects by "both"."""
+    seen = parts(train, features, "both")
+    found = fit_linear(seen, train.outcome)
+    ratio = max(found.ratios[1] * features.shape[1] + found.ratios[2], _LEAST)
+    return dv.GaussianPrior([found.coefficients[seen.fixed.shape[1] - 1]], [[found.noise * ratio]])
+
+
+def whitened(features: pd.DataFrame) -> Array:
+    """ã: centred, and white where the covariance is not singular."""
+    centred = features.to_numpy() - features.to_numpy().mean(axis=0)
+    factor = np.linalg.cholesky(np.atleast_2d(np.cov(centred, rowvar=False)))
+    return np.linalg.solve(factor, centred.T).T
+
+
+def score_linear(name: str, data: ForumData, train: ForumThreads) -> dict[str, float]:
+    features = whitened(data.features)
+    fitted = fit_linear(parts(train, features, name), train.outcome)
+    mean, variance = fitted.predict(parts(data.test, features, name))
+    nll = 0.5 * np.log(2 * np.pi * variance) + 0.5 * (data.test.outcome - mean) ** 2 / variance
+    r2 = r_squared(data.test.outcome, mean)
+    return {"nll": float(nll.mean()), "r2": r2, "r2_of_mean": r2}
+
+
+def score_mixture(name: str, data: ForumData, train: ForumThreads, sampler: dict[str, int]) -> dict[str, float]:
+    prior = behavior_prior(whitened(data.features), train) if name.endswith("*") else None
+    model = dv.DualViewMixture(link="linear" if name.startswith("link") else None, behavior_prior=prior, **sampler)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dv.errors.ConvergenceWarning)  # R-hat is in the table
+        warnings.simplefilter("ignore", dv.errors.DataWarning)  # users without a thread in the subset
+        model.fit(data.features, train.behavior)
+    law = model.predict_outcome(data.test.behavior)
+    expected = expected_outcomes(model.posterior_, data.test)
+    scalars = model.posterior_.diagnostics()
+    return {
+        "nll": float(law.nll(data.test.outcome)),
+        "r2": r_squared(data.test.outcome, np.median(expected, axis=(0, 1))),
+        "r2_of_mean": r_squared(data.test.outcome, law.mean),
+        "r_hat": float(scalars["r_hat"].max()),
+        "ess": float(scalars["ess_bulk"].min()),
+        **predicted_convergence(expected[..., :_LOOKED_AT]),
+        "n_clusters": float(model.posterior_["n_clusters"].mean()),
+    }
+
+
+def expected_outcomes(post: dv.Posterior, test: ForumThreads) -> Array:
+    """What each draw expects of each test thread, (chain, draw, thread)."""
+    design = np.column_stack([np.ones(len(test.ids)), test.covariates.to_numpy(dtype=float)])
+    return np.asarray(post["latent"] @ test.participation.toarray().T + post["coefficients"] @ design.T)
+
+
+def predicted_convergence(expected: Array) -> dict[str, float]:
+    """R-hat and bulk ESS of what is expected of a thread: the 95 % and the 5 % quantile over threads."""
+    found = diagnostics.table({str(i): expected[..., i] for i in range(expected.shape[-1])}, brief=True)
+    return {"prediction_r_hat": float(found["r_hat"].quantile(0.95)), "prediction_ess": float(found["ess_bulk"].quantile(0.05))}
+
+
+def r_squared(y: Array, mean: Array) -> float:
+    """1 − squared error / squared deviation from the test threads' mean."""
+    return 1.0 - float(((y - mean) ** 2).sum() / ((y - y.mean()) ** 2).sum())
+
+
+def read(path: Path, options: dict[str, Any], n_users: int) -> ForumData:
+    """The forum with about so many users: those who were early in the most training threads."""
+    first = dv.read_forum(path, **options)
+    counts = np.sort(np.asarray((first.training.participation > 0).sum(axis=0)).ravel())[::-1]
+    if len(counts) <= n_users:
+        return first
+    return dv.read_forum(path, **{**options, "min_threads": int(counts[n_users - 1])})
+
+
+def subset(threads: ForumThreads, rows: NDArray[np.intp]) -> ForumThreads:
+    """Some of the threads."""
+    return replace(
+        threads,
+        ids=[threads.ids[i] for i in rows],
+        start=threads.start[rows],
+        length=threads.length[rows],
+        participation=threads.participation[rows],
+        outcome=threads.outcome[rows],
+        covariates=threads.covariates.iloc[rows].reset_index(drop=True),
+    )
+
+
+def run(forums: dict[str, tuple[Path, dict[str, Any]]], plan: argparse.Namespace) -> pd.DataFrame:
+    """All rows; those that the file has already are not computed again."""
+    place = plan.out / "forums.csv"
+    rows: list[dict[str, Any]] = pd.read_csv(place).to_dict("records") if place.exists() else []
+    done = {tuple(row[key] for key in _KEYS) for row in rows}
+    read_in = {name: read(path, options, plan.users) for name, (path, options) in forums.items()}
+    for k, (name, data) in itertools.product(range(plan.subsets), read_in.items()):
+        about = {"users": len(data.features), "features": data.features.shape[1], "tests": len(data.test.ids)}
+        if not k:
+            print(f"{name}: {about}, {len(data.training.ids)} training threads; {', '.join(data.features)}", flush=True)
+        order = np.random.default_rng([plan.seed, k]).permutation(len(data.training.ids))
+        for n, model in itertools.product([n for n in plan.threads if n <= len(order)], MODELS):
+            if (name, n, k, model) in done:
+                continue
+            began = time.process_time()
+            scores = score(model, data, subset(data.training, np.sort(order[:n])), plan, k)
+            row = {"forum": name, "threads": n, "subset": k, "model": model, **about, **scores}
+            rows.append(row | {"cpu_seconds": time.process_time() - began})
+            write_whole(place, pd.DataFrame(rows).to_csv(index=False, float_format="%.6g").encode())
+            print(f"{name}, {n} threads, subset {k}, {model}: R² {scores['r2']:.4f}, NLL {scores['nll']:.4f}", flush=True)
+    order = {name: place for place, name in enumerate(forums)}
+    return pd.DataFrame(rows).sort_values(
+        ["forum", "threads", "subset"], key=lambda v: v.map(order) if v.name == "forum" else v
+    )
+
+
+def score(model: str, data: ForumData, train: ForumThreads, plan: argparse.Namespace, seed: int) -> dict[str, float]:
+    if model in LINEAR:
+        return score_linear(model, data, train)
+    sampler = {"n_warmup": plan.warmup, "n_draws": plan.draws, "thin": plan.thin, "n_chains": plan.chains, "n_jobs": plan.jobs}
+    return score_mixture(model, data, train, {**sampler, "random_state": seed})
+
+
+class Gain(NamedTuple):
+    """What the link gains over a rival, subset by subset (above zero: the link is better), and its standard error."""
+
+    mean: float
+    error: float
+
+    @property
+    def verdict(self) -> str:
+        if abs(self.mean) <= 2 * self.error:
+            return "="
+        return "+" if self.mean > 0 else "−"
+
+
+def gains(rows: pd.DataFrame, score: str, model: str) -> dict[tuple[str, int, str], Gain]:
+    """Of "link" or "link*", by forum, number of threads and rival."""
+    wide = rows.pivot_table(index=_KEYS[:3], columns="model", values=score, sort=False)
+    sign = -1.0 if score == "nll" else 1.0
+    result = {}
+    for (forum, n), part in wide.groupby(level=[0, 1], sort=False):
+        for rival in RIVALS[model]:
+            difference = sign * (part[model] - part[rival])
+            result[str(forum), int(n), rival] = Gain(float(difference.mean()), float(difference.sem()))
+    return result
+
+
+def as_markdown(rows: pd.DataFrame, command: str) -> str:
+    """Tables of both scores, what the link gains, and convergence."""
+    parts = [f"{words}, mean over training subsets:\n\n{_scores(rows, score)}" for score, words in _SCORES.items()]
+    for model, rivals in RIVALS.items():
+        found = gains(rows, "nll", model)
+        places = list(dict.fromkeys((forum, n) for forum, n, _ in found))
+        body = [[forum, str(n), *(_gain(found[forum, n, rival]) for rival in rivals)] for forum, n in places]
+        parts.append(
+            f"NLL that {model} gains, mean and standard error over training subsets, paired (+ better, − worse by more than "
+            f"two standard errors, = neither):\n\n{table(['forum', 'threads', *(f'over {rival}' for rival in rivals)], body)}"
+        )
+        parts.append(_verdict(model, found, gains(rows, "r2", model), places))
+    return "\n\n".join([f"```\n{command}\n```", _about(rows), *parts, _convergence(rows)]) + "\n"
+
+
+def _about(rows: pd.DataFrame) -> str:
+    listed = []
+    for forum, part in rows.groupby("forum", sort=False):
+        one = part.iloc[0]
+        listed.append(f"{forum} ({one['users']} users, {one['features']} features, {one['tests']} test threads)")
+    failed = int((rows["r2_of_mean"] < -1.0).sum())
+    fits = int(rows["r_hat"].notna().sum())
+    return (
+        f"{'; '.join(listed)}. {rows['subset'].nunique()} random training subsets of each size, the same for all models. R² of "
+        f"the mixtures is that of posterior medians: by predictive means it is below −1 in {failed} of {fits} fits, because a "
+        "user without a training thread can have a law without a mean."
+    )
+
+
+def _scores(rows: pd.DataFrame, score: str) -> str:
+    means = rows.groupby(["forum", "threads", "model"], sort=False)[score].agg(["mean", "sem"])
+    body = []
+    for forum, n in dict.fromkeys(zip(rows["forum"], rows["threads"], strict=True)):
+        values = {model: means.loc[(forum, n, model)] for model in MODELS}
+        ranked = [values[model]["mean"] * (1 if score == "r2" else -1) for model in MODELS]
+        best = MODELS[int(np.argmax(ranked))]
+        cells = [f"{values[model]['mean']:.4f}" for model in MODELS]
+        body.append([str(forum), str(n), *(f"**{c}**" if m == best else c for m, c in zip(MODELS, cells, strict=True))])
+    return table(["forum", "threads", *MODELS], body)
+
+
+def _gain(gain: Gain) -> str:
+    return f"{gain.verdict} {gain.mean:+.4f} ± {gain.error:.4f}"
+
+
+def _verdict(
+    model: str, nll: dict[tuple[str, int, str], Gain], r2: dict[tuple[str, int, str], Gain], places: list[tuple[str, int]]
+) -> str:
+    lines = []
+    for rival in RIVALS[model]:
+        counts = {sign: sum(nll[forum, n, rival].verdict == sign for forum, n in places) for sign in "+=−"}
+        change = np.mean([r2[forum, n, rival].mean for forum, n in places])
+        mean = np.mean([nll[forum, n, rival].mean for forum, n in places])
+        lines.append(
+            f"- {model} against {rival}: better at {counts['+']} of {len(places)} points, worse at {counts['−']}, neither at "
+            f"{counts['=']}; on average {mean:+.4f} nats a thread and {change:+.4f} of R²."
+        )
+    return "\n".join(lines)
+
+
+def _convergence(rows: pd.DataFrame) -> str:
+    sentences = []
+    for model in MODELS[len(LINEAR) :]:
+        part = rows[rows["model"] == model]
+        r_hat, predicted, ess = part["r_hat"], part["prediction_r_hat"], part["prediction_ess"]
+        sentences.append(
+            f"- {model}: the largest R-hat of a fit is {r_hat.median():.3f} in the median and {r_hat.max():.3f} at worst "
+            f"({int((r_hat > 1.05).sum())} of {len(part)} above 1.05). That of the expected outcomes of test threads (95 % "
+            f"quantile over threads) is {predicted.median():.3f} in the median and {predicted.max():.3f} at worst, with a bulk "
+            f"ESS of {ess.median():.0f} and {ess.min():.0f}. {part['n_clusters'].mean():.1f} clusters on average."
+        )
+    return "\n".join(sentences)
+
+
+def forum_of(words: list[str]) -> tuple[str, Path, dict[str, Any]]:
+    """NAME POSTS OPTION=VALUE …: options as in ``dualview forum``, lists with commas."""
+    name, path, *pairs = words
+    options: dict[str, Any] = {}
+    for key, value in (pair.split("=", 1) for pair in pairs):
+        if key in ("covariates", "deleted_names", "bot_names"):
+            options[key] = tuple(part for part in value.split(",") if part not in ("", "none"))
+        elif key in ("relative_time", "normalise", "skip_bad_rows"):
+            options[key] = value == "yes"
+        else:
+            options[key] = int(value) if value.isdigit() else value
+    return name, Path(path), options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.link", description="Held-out scores of the link on forums.")
+    parser.add_argument("--forum", nargs="+", action="append", required=True, metavar="NAME POSTS OPTION=VALUE")
+    parser.add_argument("--threads", nargs="+", type=int, default=[200, 500, 1000], help="numbers of training threads")
+    parser.add_argument("--subsets", type=int, default=4, help="random training subsets of each size")
+    parser.add_argument("--users", type=int, default=100, help="about so many, the most active")
+    parser.add_argument("--warmup", type=int, default=500)
+    parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--thin", type=int, default=1)
+    parser.add_argument("--chains", type=int, default=4)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("link"))
+    plan = parser.parse_args(arguments)
+    forums = {name: (path, options) for name, path, options in map(forum_of, plan.forum)}
+    command = command_of(forums, plan)
+    claim(plan.out, command)
+    rows = run(forums, plan)
+    write_whole(plan.out / "forums.md", as_markdown(rows, command).encode())
+    print(f"Wrote {plan.out / 'forums.csv'} and {plan.out / 'forums.md'}.")
+
+
+def command_of(forums: dict[str, tuple[Path, dict[str, Any]]], plan: argparse.Namespace) -> str:
+    """What to type to get the same numbers, with the files' last two names."""
+    words = [
+        f"--forum {name} {path.parent.name}/{path.name} {' '.join(words[2:])}".strip()
+        for (name, (path, _)), words in zip(forums.items(), plan.forum, strict=True)
+    ]
+    sizes = f"--threads {' '.join(map(str, plan.threads))} --subsets {plan.subsets} --users {plan.users}"
+    chains = f"--warmup {plan.warmup} --draws {plan.draws} --thin {plan.thin} --chains {plan.chains} --seed {plan.seed}"
+    return " \\\n    ".join(["python -m benchmarks.link", *words, sizes, chains])
+
+
+def claim(out: Path, command: str) -> None:
+    """Rows of one command only in a folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    place = out / "forums.txt"
+    if place.exists() and place.read_text(encoding="utf-8") != command:
+        raise SystemExit(f"{out} has rows of another command ({place}). Give another folder with --out.")
+    write_whole(place, command.encode())
+
+
+if __name__ == "__main__":
+    main()
