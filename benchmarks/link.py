@@ -10,8 +10,9 @@ most active users, and predicts the later threads from random subsets of the ear
 - features: the features of participants, added up, a slope each, and one for the number of participants;
 - both: the same slopes, and effects of participants besides;
 - dual: the mixture without a link; link: the mixture with ``link="linear"``;
-- dual* and link*: the same with another constant of the behaviour view. By default it is the variance of ridge estimates with
-  hardly any penalty, which is far too large where threads are few; here it is the variance of users' effects that "both" finds.
+- dual* and link*: the same with ``behavior_prior="likelihood"``. By default the behaviour view's constant is the variance of
+  ridge estimates with hardly any penalty, which is far too large where threads are few; here it is that of users' effects
+  that "both" finds.
 
 All have the same covariates, an intercept at the least. The first four are linear mixed models: their variances maximise the
 restricted likelihood of the training threads, and their predictive laws are normal, with the uncertainty of all coefficients
@@ -35,9 +36,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 
 import dualview as dv
+from dualview.behaviors.restricted import Columns, fit_restricted
 from dualview.experiments.sections.parts import table
 from dualview.forum.data import ForumData, ForumThreads
 from dualview.posterior import diagnostics
@@ -51,84 +52,38 @@ RIVALS = {"link": ("ridge", "features", "both", "dual"), "link*": ("ridge", "fea
 _SCORES = {"r2": "Test R²", "nll": "NLL per test thread"}
 _KEYS = ["forum", "threads", "subset", "model"]
 _LOOKED_AT = 200  # test threads whose predictions are looked at for convergence
-_LEAST = 1e-3  # of users' variance, in variances of the noise
 _FLAT = 1e6  # variance of what is not penalised, in variances of the outcome
 
 
-class Parts(NamedTuple):
-    """A linear mixed model's columns: covariates, slopes with a common variance, effects with another."""
-
-    fixed: Array
-    slopes: Array
-    effects: Array
-
-    def joined(self) -> Array:
-        return np.hstack(self)
-
-
-def parts(threads: ForumThreads, features: Array, model: str) -> Parts:
+def parts(threads: ForumThreads, features: Array, model: str) -> Columns:
     """What a linear model sees of threads."""
     x = threads.participation.toarray()
     fixed = np.column_stack([np.ones(len(x)), threads.covariates.to_numpy(dtype=float)])
     nothing = np.empty((len(x), 0))
     if model in ("features", "both"):
         fixed = np.column_stack([fixed, x.sum(axis=1)])
-    return Parts(
+    return Columns(
         fixed, x @ features if model in ("features", "both") else nothing, x if model in ("ridge", "both") else nothing
     )
 
 
-class LinearModel(NamedTuple):
-    """A fitted one: a function that gives mean and variance of new outcomes, and what it found."""
-
-    predict: Callable[[Parts], tuple[Array, Array]]
-    coefficients: Array  # of all columns
-    noise: float
-    ratios: dict[int, float]  # variance of slopes (1) and effects (2), in variances of the noise
+LinearModel = Callable[[Columns], tuple[Array, Array]]  # means and variances of new outcomes
 
 
-def fit_linear(train: Parts, y: Array) -> LinearModel:
-    """Variances by restricted likelihood."""
-    used = [k for k in (1, 2) if train[k].shape[1]]
-    columns = train.joined()
-    gram, cross, total = columns.T @ columns, columns.T @ y, float(y @ y)
-    freedom = len(y) - train.fixed.shape[1]
+def fit_linear(train: Columns, y: Array) -> LinearModel:
+    """Variances by restricted likelihood; fixed columns have a variance so large that it does not matter."""
+    found = fit_restricted(train, y)
+    ratios = (_FLAT, found.slope_variance / found.noise or 1.0, found.effect_variance / found.noise or 1.0)
+    columns = np.hstack(train)
+    penalty = np.concatenate([np.full(part.shape[1], 1.0 / ratio) for part, ratio in zip(train, ratios, strict=True)])
+    factor = cho_factor(columns.T @ columns + np.diag(penalty), lower=True)
+    coefficients = cho_solve(factor, columns.T @ y)
 
-    def penalties(log_ratios: Array) -> Array:
-        """Noise variance over prior variance, of each column."""
-        ratios = dict(zip(used, np.exp(-log_ratios), strict=True))
-        scales = [np.full(part.shape[1], ratios.get(k, 1.0 / _FLAT)) for k, part in enumerate(train)]
-        return np.concatenate(scales)
+    def predict(new: Columns) -> tuple[Array, Array]:
+        columns = np.hstack(new)
+        return columns @ coefficients, found.noise * (1.0 + np.einsum("ij,ji->i", columns, cho_solve(factor, columns.T)))
 
-    def solved(log_ratios: Array) -> tuple[Any, Array, float, float]:
-        penalty = penalties(log_ratios)
-        factor = cho_factor(gram + np.diag(penalty), lower=True)
-        coefficients = cho_solve(factor, cross)
-        noise = (total - float(cross @ coefficients)) / freedom
-        log_determinant = 2 * np.log(np.diag(factor[0])).sum() - np.log(penalty).sum()
-        return factor, coefficients, noise, 0.5 * (freedom * np.log(noise) + log_determinant)
-
-    best = np.zeros(0)
-    if used:
-        starts = [np.full(len(used), start) for start in (-6.0, -3.0, -1.0)]
-        bounds = [(-14.0, 6.0)] * len(used)
-        found = [minimize(lambda v: solved(v)[3], start, method="L-BFGS-B", bounds=bounds) for start in starts]
-        best = min(found, key=lambda result: float(result.fun)).x
-    factor, coefficients, noise, _ = solved(best)
-
-    def predict(new: Parts) -> tuple[Array, Array]:
-        columns = new.joined()
-        return columns @ coefficients, noise * (1.0 + np.einsum("ij,ji->i", columns, cho_solve(factor, columns.T)))
-
-    return LinearModel(predict, coefficients, noise, dict(zip(used, map(float, np.exp(best)), strict=True)))
-
-
-def behavior_prior(features: Array, train: ForumThreads) -> dv.GaussianPrior:
-    """Mean and variance of users' effects by "both"."""
-    seen = parts(train, features, "both")
-    found = fit_linear(seen, train.outcome)
-    ratio = max(found.ratios[1] * features.shape[1] + found.ratios[2], _LEAST)
-    return dv.GaussianPrior([found.coefficients[seen.fixed.shape[1] - 1]], [[found.noise * ratio]])
+    return predict
 
 
 def whitened(features: pd.DataFrame) -> Array:
@@ -140,15 +95,15 @@ def whitened(features: pd.DataFrame) -> Array:
 
 def score_linear(name: str, data: ForumData, train: ForumThreads) -> dict[str, float]:
     features = whitened(data.features)
-    fitted = fit_linear(parts(train, features, name), train.outcome)
-    mean, variance = fitted.predict(parts(data.test, features, name))
+    predict = fit_linear(parts(train, features, name), train.outcome)
+    mean, variance = predict(parts(data.test, features, name))
     nll = 0.5 * np.log(2 * np.pi * variance) + 0.5 * (data.test.outcome - mean) ** 2 / variance
     r2 = r_squared(data.test.outcome, mean)
     return {"nll": float(nll.mean()), "r2": r2, "r2_of_mean": r2}
 
 
 def score_mixture(name: str, data: ForumData, train: ForumThreads, sampler: dict[str, int]) -> dict[str, float]:
-    prior = behavior_prior(whitened(data.features), train) if name.endswith("*") else None
+    prior = "likelihood" if name.endswith("*") else None
     model = dv.DualViewMixture(link="linear" if name.startswith("link") else None, behavior_prior=prior, **sampler)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dv.errors.ConvergenceWarning)  # R-hat is in the table

@@ -31,8 +31,8 @@ def test_variances_and_predictions_are_those_of_the_dense_mixed_model(link: Modu
     fixed = np.column_stack([np.ones(n + new), rng.normal(size=n + new)])
     slopes, effects = rng.normal(size=(n + new, 3)), (rng.random((n + new, 12)) < 0.3).astype(float)
     y = fixed @ [2.0, -1.0] + slopes @ rng.normal(size=3) + effects @ rng.normal(size=12) + rng.normal(size=n + new)
-    rows = link.Parts(fixed, slopes, effects)
-    mean, variance = link.fit_linear(link.Parts(*(p[:n] for p in rows)), y[:n]).predict(link.Parts(*(p[n:] for p in rows)))
+    rows = link.Columns(fixed, slopes, effects)
+    mean, variance = link.fit_linear(link.Columns(*(p[:n] for p in rows)), y[:n])(link.Columns(*(p[n:] for p in rows)))
 
     def restricted(logs: np.ndarray) -> tuple[float, np.ndarray, float]:
         v = np.eye(n + new) + np.exp(logs[0]) * slopes @ slopes.T + np.exp(logs[1]) * effects @ effects.T

@@ -67,6 +67,7 @@ def fit(
     clusters: int | None = None,
     link: Literal["linear"] | None = None,
     pooling: Literal["cluster"] | None = None,
+    behavior_prior: Literal["likelihood"] | None = None,
     warmup: int = 1000,
     draws: int = 1000,
     thin: int = 1,
@@ -113,6 +114,9 @@ def fit(
         "linear" lets latent coefficients follow the features inside clusters too, along common slopes.
     pooling
         "cluster": the users of a cluster share one latent coefficient. By default each has its own.
+    behavior_prior
+        "likelihood": the scale of latent coefficients by restricted likelihood, better than the default with few threads a
+        user.
     warmup
         Iterations of each chain before draws are kept.
     draws
@@ -146,6 +150,7 @@ def fit(
         n_clusters=clusters,
         link=link,
         pooling=pooling,
+        behavior_prior=behavior_prior,
         n_warmup=warmup,
         n_draws=draws,
         thin=thin,

@@ -196,6 +196,7 @@ def _described(request: Request, n_features: int) -> dict[str, str]:
         "clusters": "clusters inferred" if request.n_clusters is None else f"clusters: {request.n_clusters}",
         "link": "no link" if request.link is None else f"{request.link} link",
         "pooling": "users on their own" if request.pooling is None else "users of a cluster alike",
+        "behavior_prior": "scale by ridge" if request.behavior_prior is None else f"scale by {request.behavior_prior}",
         "covariates": f"covariates {', '.join(request.covariates)}" if request.covariates else "no covariates",
         "intercept": "intercept" if request.intercept else "no intercept",
         "draws": f"{request.n_chains} chains of {request.n_draws} draws",

@@ -35,6 +35,7 @@ class Request:
     n_clusters: int | None = None
     link: str | None = None
     pooling: str | None = None
+    behavior_prior: str | None = None
     n_warmup: int = 1000
     n_draws: int = 1000
     thin: int = 1
@@ -77,6 +78,7 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
         request.n_clusters,
         link=request.link,
         pooling=request.pooling,
+        behavior_prior=request.behavior_prior,
         n_warmup=request.n_warmup,
         n_draws=request.n_draws,
         thin=request.thin,

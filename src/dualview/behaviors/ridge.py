@@ -18,7 +18,7 @@ def ridge_estimate(design: Any, outcome: Array, unpenalised: Array, penalty: flo
 
     The unpenalised columns X are projected out of outcome and design, which leaves a plain ridge problem; X may be singular.
     """
-    basis = _column_space(unpenalised)
+    basis = column_space(unpenalised)
     target = outcome - basis @ (basis.T @ outcome)
     # The trace of the gram matrix times the rounding error is what a factorisation may lose of the penalty.
     lost = np.finfo(float).eps * float((design * design).sum()) / penalty
@@ -29,7 +29,7 @@ def ridge_estimate(design: Any, outcome: Array, unpenalised: Array, penalty: flo
     return _by_bidiagonalisation(design, target, basis, penalty)
 
 
-def _column_space(columns: Array) -> Array:
+def column_space(columns: Array) -> Array:
     """An orthonormal basis (T, rank) of the columns; their scale does not matter."""
     norms = np.linalg.norm(columns, axis=0)
     columns = columns[:, norms > 0] / norms[norms > 0]

@@ -19,6 +19,7 @@ _OPTIONS = {
     "n_clusters": "--clusters",
     "link": "--link",
     "pooling": "--pooling",
+    "behavior_prior": "--behavior-prior",
     "n_warmup": "--warmup",
     "n_draws": "--draws",
     "thin": "--thin",
