@@ -160,8 +160,9 @@ class TestParameters:
 
     @pytest.mark.parametrize("name", ["feature_prior", "behavior_prior"])
     def test_priors(self, name):
+        wanted = rf"{name} must be a GaussianPrior\(mean, covariance\)(, \"likelihood\")? or None; got "
         for value in ((0.0, 1.0), "wide", dv.GaussianPrior):
-            with pytest.raises(InputError, match=rf"{name} must be a GaussianPrior\(mean, covariance\)(, \"likelihood\")? or None; got "):
+            with pytest.raises(InputError, match=wanted):
                 fit(X, shared(), **{name: value})
         with pytest.raises(InputError, match=rf"{name} must have [12] dimension\(s\); got 3"):
             fit(X, shared(), **{name: dv.GaussianPrior(np.zeros(3), np.eye(3))})
