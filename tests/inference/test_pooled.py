@@ -152,7 +152,7 @@ def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> Non
     install, name = MUTANTS[mutant]
     install(monkeypatch)
     by_blocks(monkeypatch, 3)
-    _, size = worst_score(MODELS[name](), 0, n_chains=200 if mutant in QUICK_MUTANTS else 400)
+    _, size = worst_score(MODELS[name](), 0, n_chains=200 if mutant in QUICK_MUTANTS else 900)
     assert size > REJECT
 
 
