@@ -374,6 +374,8 @@ def forum(
     encoding: str = "utf-8",
     skip_bad_rows: bool = False,
     clusters: int | None = None,
+    link: Literal["linear"] | None = None,
+    behavior_prior: Literal["likelihood"] | None = None,
     warmup: int = 1000,
     draws: int = 1000,
     thin: int = 1,
@@ -461,6 +463,10 @@ def forum(
         Leave out posts without a thread or a time that can be read.
     clusters
         Fixed number of roles; inferred by default.
+    link
+        "linear" lets catalytic powers follow the features inside roles too, along common slopes.
+    behavior_prior
+        "likelihood": the scale of catalytic powers by restricted likelihood, better than the default with few threads a user.
     warmup
         Iterations of each chain before draws are kept.
     draws
@@ -518,7 +524,7 @@ def forum(
         "skip_bad_rows": skip_bad_rows,
         "seed": seed,
     }
-    sampler = Sampler(clusters, warmup, draws, thin, chains, keep, whole, seed)
+    sampler = Sampler(clusters, warmup, draws, thin, chains, keep, whole, seed, link, behavior_prior)
     print(run_forum(posts, out, options, sampler, example=example, n_jobs=jobs, quiet=quiet))
     report(out)
 

@@ -93,6 +93,16 @@ def test_the_same_command_again_goes_on_and_another_is_refused(run: Path, capsys
     assert (run / "forum.json").read_bytes() == files["forum.json"]
 
 
+def test_the_link_and_the_scale_are_options(tmp_path: Path) -> None:
+    POSTS.to_csv(tmp_path / "posts.csv", index=False)
+    words = ["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path / "run"), *SHORT]
+    assert cli.main([*words, "--link", "linear", "--behavior-prior", "likelihood"]) == 0
+    assert "slopes" in dv.load(tmp_path / "run" / "posterior.nc")
+    command = json.loads((tmp_path / "run" / "forum.json").read_text())["command"]
+    assert "--link=linear --behavior-prior=likelihood" in command
+    assert cli.main([*shlex.split(command)[1:], "--quiet"]) == 0
+
+
 def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "posts.csv").write_text("thread,member,time\n1,a,2020-01-01\n")
     assert cli.main(["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path / "run")]) == 2

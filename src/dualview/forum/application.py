@@ -69,6 +69,8 @@ class Sampler:
     keep: str = "draws"
     n_whole: int = 100
     seed: int = 0
+    link: str | None = None
+    behavior_prior: str | None = None
 
 
 def run_forum(
@@ -266,6 +268,7 @@ def _single(data: ForumData, out: Path, sampler: Sampler, n_jobs: int, quiet: bo
         n_chains=sampler.n_chains,
         keep=sampler.keep,
         n_whole=sampler.n_whole,
+        behavior_prior=sampler.behavior_prior,
         checkpoint=out / "single",
         n_jobs=n_jobs,
         random_state=sampler.seed,
