@@ -90,7 +90,8 @@ BY_BLOCKS = ["noise by cluster, one number, process", "regressions, process", "n
 BY_BLOCKS += ["choices, process", "noise by cluster, process"]
 
 
-@pytest.mark.parametrize("name", [BY_BLOCKS[0], *map(slow, BY_BLOCKS[1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BY_BLOCKS)
 def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two users at a time, as with very many: what their observations say, clusters, then vectors."""
     monkeypatch.setattr(gibbs, "BLOCK", 2)
@@ -185,7 +186,7 @@ MUTANTS = {
 }
 
 
-QUICK_MUTANTS = {"noise-forgets-its-power", "noise-counts-users", "no-tilt"}
+QUICK_MUTANTS = {"noise-counts-users", "no-tilt"}
 
 
 @pytest.mark.parametrize("mutant", [mutant if mutant in QUICK_MUTANTS else slow(mutant) for mutant in MUTANTS])
