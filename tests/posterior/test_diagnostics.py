@@ -72,6 +72,13 @@ def test_one_chain_and_few_draws_are_named() -> None:
     assert "Too few draws" in text
 
 
+@pytest.mark.parametrize(("r_hat", "said"), [(1.0123, "1.012,"), (1.234, "1.23,"), (2.3e15, "above 100,")])
+def test_an_r_hat_is_told_with_the_digits_that_mean_something(r_hat: float, said: str) -> None:
+    table = diagnostics.table({"x": autoregressive(5, 0.1)})
+    _, text = diagnostics.verdict(table.assign(r_hat=r_hat), 4)
+    assert f"largest R-hat {said} wanted below 1.01" in text
+
+
 def test_constant_scalar_is_no_trouble() -> None:
     row = diagnostics.table({"k": np.full((4, 100), 5.0)}).loc["k"]
     assert row["r_hat"] == 1.0

@@ -15,6 +15,7 @@ from dualview.errors import InputError
 
 Array = NDArray[np.float64]
 
+_LARGE_R_HAT = 100  # of chains that hardly move
 R_HAT_LIMIT = 1.01
 ESS_PER_CHAIN = 100
 
@@ -129,7 +130,7 @@ def verdict(diagnostics: pd.DataFrame, n_chains: int, chain_distance: float | No
     if len(apart):
         worst = apart["r_hat"].sort_values(ascending=False)
         parts.append(
-            f"the chains disagree on {_names(list(worst.index))} (largest R-hat {worst.iloc[0]:.2f}, "
+            f"the chains disagree on {_names(list(worst.index))} (largest R-hat {_r_hat_text(worst.iloc[0])}, "
             f"wanted below {R_HAT_LIMIT})"
         )
     if len(few):
@@ -143,6 +144,13 @@ def verdict(diagnostics: pd.DataFrame, n_chains: int, chain_distance: float | No
     if chain_distance is not None and chain_distance > 0.1:
         text += f" The chains' own partitions differ (mean distance {chain_distance:.2f}): they may sit in different modes."
     return False, text + " Run longer (n_warmup, n_draws), use at least four chains, and look at plots.traces."
+
+
+def _r_hat_text(value: float) -> str:
+    """With as many digits as tell it from the limit, and no more than mean something."""
+    if value > _LARGE_R_HAT:
+        return f"above {_LARGE_R_HAT}"
+    return f"{value:.3f}" if value < 1.1 else f"{value:.2f}"
 
 
 def _names(names: list[str]) -> str:
