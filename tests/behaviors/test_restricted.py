@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import dualview as dv
-from dualview.behaviors import shared_outcome
+from dualview.behaviors import restricted
 from dualview.behaviors.restricted import Columns, fit_restricted
 from dualview.errors import InputError
 
@@ -104,6 +104,6 @@ class TestFit:
         other = dv.UserRegression([0, 1], [[1.0], [2.0]], [1.0, 2.0], n_users=N_USERS)
         with pytest.raises(InputError, match="is for SharedOutcome; this is a UserRegression"):
             dv.DualViewMixture(behavior_prior="likelihood").fit(X, other)
-        monkeypatch.setattr(shared_outcome, "_MOST_BY_LIKELIHOOD", 50)
+        monkeypatch.setattr(restricted, "_MOST_USERS", 50)
         with pytest.raises(InputError, match="up to 50 users; there are 60"):
             behavior.likely_prior()

@@ -123,6 +123,8 @@ class Likelihood(Protocol):
     """p(observations | latent vectors) with its own few parameters, in working units.
 
     Given those parameters the observations must be normal and linear in the latent vectors, if need be after an augmentation.
+    It may say besides: ``one_user_each`` = True when every observation is of one user, so that very many users go over threads,
+    and ``per_user``, the names of parameters of which every user has one.
     """
 
     @property

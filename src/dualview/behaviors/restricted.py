@@ -4,17 +4,22 @@ y = fixed b + slopes g + effects f + noise with b flat, g ~ N(0, v_g s), f ~ N(0
 is that of what is left of y after the fixed columns. Each part is (T, columns).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from dualview.behaviors.ridge import column_space
+from dualview.errors import InputError
+from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 
+_MOST_USERS = 2000  # whose variance is looked for by dense factorisations
+_LEAST_BROUGHT = 1e-3  # to an outcome's variance, of the noise's: less cannot be told from nothing
 _STARTS = (-4.0, -1.0, 1.0)  # ln of the part's variance in outcomes over that of the noise
 _RANGE = (-14.0, 14.0)
 
@@ -74,3 +79,24 @@ def fit_restricted(columns: Columns, outcome: Array) -> Restricted:
     fixed = np.asarray(np.linalg.lstsq(columns.fixed, rest, rcond=None)[0], dtype=float)
     shares = noise * ratios(best)
     return Restricted((fixed, slopes, effects), noise, *(float(v) if n else 0.0 for v, n in zip(shares, sizes, strict=True)))
+
+
+def likely_prior(design: Any, outcome: Array, outside: Array, features: Array | None) -> GaussianPrior:
+    """Mean and variance of users' coefficients; design (T, U), columns outside the mixture (T, C), features (U, D) or None."""
+    n_users = design.shape[1]
+    if n_users > _MOST_USERS:
+        raise InputError(
+            f"Constants by likelihood are for up to {_MOST_USERS:,} users; there are {n_users:,}. Leave behavior_prior at "
+            "None, or give GaussianPrior(m, variance), from some of the users if need be."
+        )
+    dense = np.asarray(design.toarray() if sparse.issparse(design) else design, dtype=float)
+    slopes = np.empty((len(dense), 0))
+    if features is not None:
+        slopes = dense @ Whitening.of_data(features).to_working(features)
+    with_size = np.hstack([dense.sum(axis=1, keepdims=True), outside])
+    told_apart = column_space(with_size).shape[1] > column_space(outside).shape[1]
+    found = fit_restricted(Columns(with_size if told_apart else outside, slopes, dense), outcome)
+    variance = found.slope_variance * slopes.shape[1] + found.effect_variance
+    mean_square = float((dense * dense).sum()) / len(dense)  # what a variance of 1 adds to an outcome's
+    mean = float(found.coefficients[0][0]) if told_apart else 0.0
+    return GaussianPrior(mean, max(variance, _LEAST_BROUGHT * found.noise / mean_square))

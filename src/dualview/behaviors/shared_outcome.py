@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dualview.behaviors.base import Evidence, Forecast, Params
-from dualview.behaviors.restricted import Columns, fit_restricted
-from dualview.behaviors.ridge import column_space, ridge_estimate
+from dualview.behaviors.restricted import likely_prior
+from dualview.behaviors.ridge import ridge_estimate
 from dualview.behaviors.thread_regression import ThreadRegression
 from dualview.checks import (
     check_range,
@@ -34,8 +34,6 @@ from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 
-_MOST_BY_LIKELIHOOD = 2000  # users whose variance is looked for by dense factorisations
-_LEAST_BROUGHT = 1e-3  # of the noise's variance: less cannot be told from nothing
 _SOLVER_TOLERANCE = 1e-8  # relative differences between ridge estimates that are rounding
 
 
@@ -289,24 +287,8 @@ class SharedOutcome:
         the law's mean and variance are those under which the outcomes are most likely. Ridge estimates vary with the noise,
         too, and with few threads a user most of their variance is that.
         """
-        if len(self) > _MOST_BY_LIKELIHOOD:
-            raise InputError(
-                f"Constants by likelihood are for up to {_MOST_BY_LIKELIHOOD:,} users; there are {len(self):,}. Leave "
-                "behavior_prior at None, or give GaussianPrior(m, variance), from some of the users if need be."
-            )
         self._outcome_variance()
-        dense = np.asarray(self.participation.toarray() if sparse.issparse(self.participation) else self.participation, float)
-        slopes = np.empty((len(dense), 0))
-        if features is not None:
-            slopes = dense @ Whitening.of_data(features).to_working(features)
-        outside, size = self.coefficient_design, dense.sum(axis=1, keepdims=True)
-        with_size = np.hstack([size, outside])
-        told_apart = column_space(with_size).shape[1] > column_space(outside).shape[1]
-        found = fit_restricted(Columns(with_size if told_apart else outside, slopes, dense), self.observed)
-        variance = found.slope_variance * slopes.shape[1] + found.effect_variance
-        mean_square = float((dense * dense).sum()) / len(dense)  # what a variance of 1 adds to an outcome's
-        mean = float(found.coefficients[0][0]) if told_apart else 0.0
-        return GaussianPrior(mean, max(variance, _LEAST_BROUGHT * found.noise / mean_square))
+        return likely_prior(self.participation, self.observed, self.coefficient_design, features)
 
     def coefficient_units(self) -> Whitening:
         """The units in which intercept and slopes have the prior N(0, I); from the data where no prior is given."""

@@ -307,8 +307,8 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
     if likelihood is not None:
         params = {name.removeprefix("params."): fixed[name] for name in fixed if name.startswith("params.")}
         for name, values in likelihood.reported(params).items():
-            dims = _DIMS.get(name, ()) if name != "noise_precision" else ("user",) * (values.ndim - 2)
-            variables[name] = _squeezed(dims, values)
+            per_user = name in getattr(likelihood, "per_user", ())
+            variables[name] = _squeezed(("user",) if per_user else _DIMS.get(name, ()), values)
         if "latent" in fixed:
             variables["latent"] = _squeezed(("user", "function"), units["behavior"].vectors(fixed["latent"]))
     for view, unit in units.items():
