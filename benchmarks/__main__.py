@@ -18,7 +18,7 @@ import numpy as np
 
 import dualview as dv
 from benchmarks import mixing, scale
-from dualview.inference import gibbs
+from dualview.inference.chains import Chain, Schedule
 from dualview.model import Model
 from dualview.partitions import partition_prior
 from dualview.units import Whitening
@@ -64,18 +64,20 @@ def seconds_per_call(function: Callable[[], object], n: int) -> float:
     return (time.process_time() - began) / n
 
 
-def sampler(n_clusters: int | None, features: np.ndarray | None, behavior: dv.SharedOutcome) -> Callable[[], object]:
-    """One step of the shipped sampler at a time."""
+def sampler(n_clusters: int | None, features: np.ndarray | None, behavior: dv.SharedOutcome) -> Callable[[int, bool], float]:
+    """Microseconds of an iteration of the shipped sampler: so many of them, kept or not, as a fit makes them."""
     working = None if features is None else np.ascontiguousarray(Whitening.of_data(features).to_working(features))
     model = Model(partition_prior(n_clusters), working, behavior.prepare(None)[1], N_USERS)
-    rng = np.random.default_rng(0)
-    state = gibbs.start(rng, model, np.arange(N_USERS) % (n_clusters or 5))
+    z = np.arange(N_USERS) % (n_clusters or 5)
 
-    def step() -> None:
-        nonlocal state
-        state, _ = gibbs.step(rng, model, state, 3)
+    def run(n: int, kept: bool) -> float:
+        schedule = Schedule(0 if kept else n - 1, n if kept else 1)
+        began = time.process_time()
+        Chain(0, np.random.SeedSequence(0), model, lambda _: z, schedule).run()
+        return 1e6 * (time.process_time() - began) / n
 
-    return step
+    run(100, True)
+    return run
 
 
 def numpy_twin(forum: dv.datasets.Forum) -> Callable[[], object]:
@@ -101,11 +103,15 @@ def steps() -> dict[str, Any]:
     model = mixing.problem("agreement")
     z = np.arange(N_USERS) % 5
     mixing.plain_twin(model, z, 10, 0)
-    n = 3000
+    n = 10_000
+    samplers = {
+        "dual-DP": sampler(None, forum.features, behavior),
+        "dual-fixed": sampler(5, forum.features, behavior),
+        "single": sampler(1, None, behavior),
+    }
     return {
-        "dual-DP": 1e6 * seconds_per_call(sampler(None, forum.features, behavior), n),
-        "dual-fixed": 1e6 * seconds_per_call(sampler(5, forum.features, behavior), n),
-        "single": 1e6 * seconds_per_call(sampler(1, None, behavior), n),
+        **{name: run(n, False) for name, run in samplers.items()},
+        **{f"{name}, kept": run(n, True) for name, run in samplers.items()},
         "plain": 1e6 * mixing.plain_twin(model, z, n, 0)[1] / n,
         "numpy": 1e6 * seconds_per_call(numpy_twin(forum), 10),
     }
@@ -135,7 +141,7 @@ def main() -> None:
     result["steps"] = made = steps()
     print(f"\nCPU of an iteration, {N_USERS} users, {N_THREADS} threads")
     for name, micros in made.items():
-        print(f"  {name:11s} {micros:10.0f} µs   {made['plain'] / micros:8.2f} times the plain sampler's speed")
+        print(f"  {name:16s} {micros:10.0f} µs   {made['plain'] / micros:8.2f} times the plain sampler's speed")
 
     result["growth"] = growth(options.quick)
     print("\nSweeps of skewed forums, ten threads a user, six participants a thread, eight features")

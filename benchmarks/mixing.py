@@ -14,8 +14,7 @@ from arviz_stats.base import array_stats
 
 import dualview as dv
 from benchmarks import peers, plain
-from dualview.inference import gibbs
-from dualview.inference.storage import Store
+from dualview.inference.chains import Chain, Schedule
 from dualview.model import Model
 from dualview.partitions import partition_prior
 from dualview.posterior.scalars import anchor_pairs
@@ -35,13 +34,9 @@ def problem(scenario: str, n_users: int = 50, n_threads: int = 100, seed: int = 
 
 def own(model: Model, z: np.ndarray, n_iterations: int, seed: int) -> tuple[Draws, float]:
     """Draws of the shipped sampler and its CPU seconds, keeping the draws included."""
-    rng = np.random.default_rng(seed)
+    schedule = Schedule(0, n_iterations)
     began = time.process_time()
-    state, store = gibbs.start(rng, model, z), Store(model)
-    for _ in range(n_iterations):
-        state, _ = gibbs.step(rng, model, state, 3)
-        store.append(state)
-    draws = store.drain().fixed
+    draws = Chain(0, np.random.SeedSequence(seed), model, lambda _: z, schedule).run().fixed
     return draws, time.process_time() - began
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import dualview as dv
 from dualview.errors import FileError, InputError
-from dualview.inference import checkpoint
+from dualview.inference import checkpoint, gibbs
 from dualview.inference.checkpoint import ChainFiles
 from dualview.inference.run_folder import RunFolder
 
@@ -51,7 +51,14 @@ def cut(folder: Path, iteration: int) -> None:
 
 @pytest.fixture(scope="module")
 def uninterrupted() -> dv.Posterior:
+    """As chains usually are, many steps in a call."""
     return fit(None)
+
+
+@pytest.fixture(autouse=True)
+def _short_calls(uninterrupted: dv.Posterior, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+    """One step in a call, so that there is a file after every one of them."""
+    monkeypatch.setattr(gibbs, "AT_ONCE", 1)
 
 
 def test_a_checkpoint_changes_no_draw(uninterrupted: dv.Posterior, tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatc
 
 
 def noise_counts_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The noise's degrees of freedom from users, not from observations."""
+    """The noise's degrees of freedom from users, not from observations; by blocks, where the likelihood draws it itself."""
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
     right = PanelRegression.noise_law
     monkeypatch.setattr(PanelRegression, "noise_law", lambda self, r: G(1.0 + N_USERS, right(self, r).inverse_scale))
 

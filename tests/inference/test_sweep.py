@@ -15,7 +15,7 @@ from dualview.behaviors.regression import ByConjugateGradients
 from dualview.inference import gibbs
 from dualview.inference.storage import Store
 from dualview.kernels import sweep
-from dualview.kernels.streams import stream_of
+from dualview.kernels.streams import stream_of, streams_of
 from dualview.model import Model, State
 from dualview.partitions import ChineseRestaurant, FiniteDirichlet
 from inference.test_joint import MODELS
@@ -44,7 +44,7 @@ def test_one_compiled_call_is_the_sweep_by_blocks(name: str, with_gram: bool, mo
     model = model.simulate(rng, state)
     for seed in range(5):
         one, other = gibbs.Moving.of(rng, model, state), gibbs.Moving.of(rng, model, state)
-        one.sweep_at_once(stream_of(np.random.default_rng(seed)), 3)
+        one.sweep_at_once(streams_of(np.random.default_rng(seed), 1), 3)
         other.sweep_by_blocks(stream_of(np.random.default_rng(seed)), 3)
         assert_same(one, other)
         state, _ = gibbs.step(rng, model, state, 3)
@@ -60,7 +60,7 @@ def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: p
         state = gibbs.start(np.random.default_rng(0), model, np.arange(20) % 4)
         moving = gibbs.Moving.of(np.random.default_rng(1), model, state)
         assert (moving.terms.gram.size > 0) == (most > 0)
-        moving.sweep_at_once(stream_of(np.random.default_rng(5)), 3)
+        moving.sweep_at_once(streams_of(np.random.default_rng(5), 1), 3)
         moved.append(moving)
     np.testing.assert_array_equal(moved[0].z, moved[1].z)
     np.testing.assert_allclose(moved[0].latent, moved[1].latent, rtol=1e-9)

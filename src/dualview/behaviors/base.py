@@ -106,6 +106,28 @@ class Terms(NamedTuple):
         return cls(starts, rows, np.empty((0, 0)), np.empty((n_users, 0, 0)), np.empty(0), np.ones(1))
 
 
+class Plain(NamedTuple):
+    """What it takes to redraw the parameters inside the sweep's call: normal observations, s ~ G(1, 1), e ~ N(0, I).
+
+    outcome (N,) = design · latent + covariates (N, C) · coefficients e (C,) + noise of one precision s, the terms'. gram and
+    weighted: the normal equations of latent numbers and coefficients together, (U + C, U + C) and (U + C,), or empty. share:
+    how often all of them are drawn together; where the equations are empty or lose digits the call ends there, for
+    ``redraw_together``.
+    """
+
+    outcome: Array
+    covariates: Array
+    coefficients: Array
+    gram: Array
+    weighted: Array
+    share: float
+
+    @classmethod
+    def none(cls) -> "Plain":
+        """Nothing to redraw in the call."""
+        return cls(np.empty(0), np.empty((0, 0)), np.empty(0), np.empty((0, 0)), np.empty(0), 0.0)
+
+
 class Prior(NamedTuple):
     """The normal prior of every latent vector: that of its cluster. z (U,), means (K, q), precision factors (K, q, q).
 
@@ -123,8 +145,11 @@ class Likelihood(Protocol):
     """p(observations | latent vectors) with its own few parameters, in working units.
 
     Given those parameters the observations must be normal and linear in the latent vectors, if need be after an augmentation.
-    It may say besides: ``one_user_each`` = True when every observation is of one user, so that very many users go over threads,
-    and ``per_user``, the names of parameters of which every user has one.
+    It may say besides: ``one_user_each`` = True when every observation is of one user, so that very many users go over threads;
+    ``per_user``, the names of parameters of which every user has one; and ``plain(params)``, its :class:`Terms` and
+    :class:`Plain` (or None) when its parameters can be redrawn inside the sweep's call, which then makes many sweeps at once.
+    Such a likelihood has ``params_of(noise_precision, coefficients)`` too, and ``redraw_together`` with the arguments of
+    :meth:`redraw` where its share is above 0 and may find no equations.
     """
 
     @property

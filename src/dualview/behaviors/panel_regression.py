@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Array, Params, Prior, Terms
+from dualview.behaviors.base import Array, Params, Plain, Prior, Terms
 from dualview.behaviors.panel import Panel, Users, posterior_means
 from dualview.distributions import G
 
@@ -65,6 +65,16 @@ class PanelRegression:
     ) -> tuple[Array, Params]:
         """The noise; that of clusters comes from the sweep."""
         return latent, {"noise_precision": terms.noise if self.by_cluster else self.noise_law(terms.residual).draw(rng)}
+
+    def plain(self, params: Params) -> tuple[Terms, Plain] | None:
+        """With a shared noise there is nothing else to redraw."""
+        if self.by_cluster:
+            return None
+        terms = Terms(*self._loads, np.empty(len(self.panel.outcome)), np.array([params["noise_precision"]]))
+        return terms, Plain.none()._replace(outcome=self.panel.outcome)
+
+    def params_of(self, noise_precision: float, coefficients: Array) -> Params:  # noqa: ARG002
+        return {"noise_precision": noise_precision}
 
     def noise_law(self, residual: Array) -> G:
         """s | rest, as (C8)."""

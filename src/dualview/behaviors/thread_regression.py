@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Params, Prior, Terms
+from dualview.behaviors.base import Params, Plain, Prior, Terms
 from dualview.behaviors.regression import CoefficientDraw, coefficient_draw, normal_equations
 from dualview.distributions import G
 from dualview.units import Whitening
@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 # being slow. Coefficients of covariates move in the joint draw only, so with covariates every step has one.
 _JOINT_SHARE = 0.1
 _MOST_WITH_GRAM = 1000  # users
+_GRAM_COST = 0.5  # a number of the gram matrix against one of the participation's
 _NOTHING = np.empty(0)
 
 
@@ -82,9 +83,31 @@ class ThreadRegression:
     def _gram(self) -> tuple[Array, Array] | None:
         """designᵀ design and designᵀ outcome, where going through them is quicker than through the threads."""
         n_users, n_loads = self.n_users, len(self._loads[1])
-        if not self.by_gram or n_users > _MOST_WITH_GRAM or n_users * n_users > 2 * n_loads:
+        if not self.by_gram or n_users > _MOST_WITH_GRAM or _GRAM_COST * n_users * n_users > n_loads:
             return None
         return normal_equations(self.design, self.outcome)
+
+    @cached_property
+    def _equations(self) -> tuple[Array, Array]:
+        """The same of users and covariates together, for a call of many sweeps; empty where there is none for users."""
+        if self._gram is None:
+            return np.empty((0, 0)), np.empty(0)
+        return normal_equations(self._with_covariates(self.design), self.outcome)
+
+    def plain(self, params: Params) -> tuple[Terms, Plain] | None:
+        """Terms whose residuals and weighted outcomes are made in the call; None where every step has a draw outside it."""
+        if self._gram is None and self.n_coefficients:
+            return None
+        residual, precision = np.empty(len(self.outcome)), np.array([params["noise_precision"]])
+        terms = Terms(*self._loads, residual, precision)
+        if self._gram is not None:
+            terms = terms._replace(gram=self._gram[0], weighted=np.empty(self.n_users))
+        share = 1.0 if self.n_coefficients else _JOINT_SHARE
+        coefficients = np.array(params["coefficients"])
+        return terms, Plain(self.outcome, np.ascontiguousarray(self.coefficient_design), coefficients, *self._equations, share)
+
+    def params_of(self, noise_precision: float, coefficients: Array) -> Params:
+        return {"noise_precision": noise_precision, "coefficients": coefficients}
 
     def with_residuals(self) -> "ThreadRegression":
         """The same with residuals in its terms always."""
@@ -104,13 +127,23 @@ class ThreadRegression:
         self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
         """Now and then all coefficients together, (C7); then the noise, (C8). Clusters that share one do without."""
-        residual, coefficients = terms.residual, params["coefficients"]
-        together = self.n_coefficients > 0 or (not prior.pooled and rng.random() < _JOINT_SHARE)
-        if together:
-            latent, coefficients = self._draw_jointly(rng, params["noise_precision"], prior)
-        if together or terms.gram.size:
-            residual = self.residual(latent, coefficients)
-        return latent, {"noise_precision": self.noise_law(residual).draw(rng), "coefficients": coefficients}
+        if self.n_coefficients > 0 or (not prior.pooled and rng.random() < _JOINT_SHARE):
+            return self.redraw_together(rng, latent, params, terms, prior)
+        coefficients = params["coefficients"]
+        residual = self.residual(latent, coefficients) if terms.gram.size else terms.residual
+        return latent, self.params_of(self.noise_law(residual).draw(rng), coefficients)
+
+    def redraw_together(
+        self,
+        rng: np.random.Generator,
+        latent: Array,
+        params: Params,
+        terms: Terms,  # noqa: ARG002
+        prior: Prior,
+    ) -> tuple[Array, Params]:
+        """All coefficients, (C7), then the noise, (C8)."""
+        latent, coefficients = self._draw_jointly(rng, params["noise_precision"], prior)
+        return latent, self.params_of(self.noise_law(self.residual(latent, coefficients)).draw(rng), coefficients)
 
     def _draw_jointly(self, rng: np.random.Generator, noise_precision: float, prior: Prior) -> tuple[Array, Array]:
         """Latent coefficients and coefficients of covariates, (C7); those of a cluster as one where users share it."""

@@ -52,9 +52,10 @@ class Schedule:
     def n_iterations(self) -> int:
         return self.n_warmup + self.n_draws * self.thin
 
-    def keeps(self, iteration: int) -> bool:
-        """Whether the state after this iteration (from 1) is a draw."""
-        return iteration > self.n_warmup and (iteration - self.n_warmup) % self.thin == 0
+    def kept(self, iteration: int, n: int) -> NDArray[np.bool_]:
+        """Whether the states after the n iterations that follow this one are draws; fewer where the chain ends."""
+        after = np.arange(iteration, min(iteration + n, self.n_iterations)) + 1 - self.n_warmup
+        return np.asarray((after > 0) & (after % self.thin == 0))
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,10 @@ class Chain:
         store = Store(self.model, self.schedule.every, moments, self.schedule.n_kept(iteration))
         saved = time.monotonic()
         while iteration < self.schedule.n_iterations and not (stop is not None and stop.is_set()):
-            state, info = gibbs.step(rng, self.model, state, self.schedule.n_auxiliary)
-            iteration += 1
-            if self.schedule.keeps(iteration):
-                store.append(state)
+            keep = self.schedule.kept(iteration, gibbs.steps_at_once(self.model))
+            state, info = gibbs.advance(rng, self.model, state, self.schedule.n_auxiliary, keep)
+            iteration += info.n_steps
+            store.add(info.draws, info.last)
             if progress is not None:
                 progress(self.index, iteration, info.n_clusters)
             if files is not None and time.monotonic() - saved >= self.interval:

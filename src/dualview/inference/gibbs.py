@@ -2,8 +2,9 @@
 
 In a step: the scale of the latent vectors; each view's components and base parameters, (C1) to (C5) and β; every user's cluster
 together with its latent vector, (C7) and (C11); α, (C9) or (C10); the likelihood's own parameters, (C8). All but the last is
-one compiled call. Very many users, and users who share vectors, are taken in blocks instead, with the parts that allow it on
-several threads; the number of threads changes nothing.
+one compiled call; with a plain likelihood all of it is, and one call makes many steps and keeps their draws. Very many users,
+and users who share vectors, are taken in blocks instead, with the parts that allow it on several threads; neither the number
+of steps in a call nor the number of threads changes anything.
 """
 
 from dataclasses import dataclass, replace
@@ -13,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview import threads
-from dualview.behaviors.base import Params, Prior, Terms
+from dualview.behaviors.base import Params, Plain, Prior, Terms
 from dualview.errors import DegenerateError
+from dualview.inference.storage import PackedDraws
 from dualview.kernels import apart, assign, gaussian, noise, pooled, sweep
-from dualview.kernels.streams import split, stream_of
+from dualview.kernels.streams import split, stream_of, streams_of
 from dualview.model import Model, State
 from dualview.views import ViewState
 from dualview.views.base import Base, Components
@@ -26,14 +28,23 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Stream = NDArray[np.uint64]  # as in ``kernels.streams``
 
+AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
+_ONE_NOT_KEPT = np.zeros(1, dtype=np.bool_)
+_NOT_PLAIN = Plain.none()
 BLOCK = 6000  # users of one table; not a power of two, so that a user's cells do not share a place in the cache
 
 
 class Info(NamedTuple):
-    """What happened in a step."""
+    """What happened in one step or some.
+
+    draws: those that a compiled call has kept. last: the last state, where it is a draw and not among them.
+    """
 
     n_clusters: int
     n_opened: int
+    n_steps: int
+    draws: PackedDraws | None
+    last: State | None
 
 
 def start(rng: np.random.Generator, model: Model, z: NDArray[np.int64]) -> State:
@@ -50,17 +61,72 @@ def start(rng: np.random.Generator, model: Model, z: NDArray[np.int64]) -> State
 
 def step(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int) -> tuple[State, Info]:
     """One sweep over all blocks of the state."""
+    return advance(rng, model, state, n_auxiliary, np.zeros(1, dtype=np.bool_))
+
+
+def advance(
+    rng: np.random.Generator, model: Model, state: State, n_auxiliary: int, keep: NDArray[np.bool_]
+) -> tuple[State, Info]:
+    """Some steps, at most as many as keep (n,) is long, which says after which of them the state is a draw.
+
+    It is one step only where they cannot be made in one compiled call. However many there are, the states are the same.
+    """
+    at_once = model.n_users <= BLOCK and not model.pooled
+    plain = _plain(model, state) if at_once else None
+    if plain is not None:
+        return _advance_at_once(rng, model, state, n_auxiliary, keep, *plain)
     moving = Moving.of(rng, model, state)
-    stream = stream_of(rng)
-    if model.n_users <= BLOCK and not model.pooled:
-        moving.sweep_at_once(stream, n_auxiliary)
+    if at_once:
+        moving.sweep_at_once(streams_of(rng, 1), n_auxiliary)
     else:
-        moving.sweep_by_blocks(stream, n_auxiliary)
+        moving.sweep_by_blocks(stream_of(rng), n_auxiliary)
     moving.check()
     latent, params = None, state.params
     if model.likelihood is not None:
         latent, params = model.likelihood.redraw(rng, moving.latent, params, moving.terms, moving.latent_prior())
-    return moving.state(latent, params), Info(moving.n_clusters, moving.n_opened)
+    after = moving.state(latent, params)
+    return after, Info(moving.n_clusters, moving.n_opened, 1, None, after if keep[0] else None)
+
+
+def steps_at_once(model: Model) -> int:
+    """How many steps to ask of :func:`advance`: what takes some hundredths of a second."""
+    return max(1, min(AT_ONCE, 50 * AT_ONCE // model.n_users))
+
+
+def _plain(model: Model, state: State) -> tuple[Terms, Plain] | None:
+    """What makes up the likelihood, where it can be redrawn inside the call or there is none."""
+    if model.likelihood is None:
+        return Terms.none(model.n_users), Plain.none()
+    plain: Any = getattr(model.likelihood, "plain", None)
+    return None if plain is None else plain(state.params)
+
+
+def _advance_at_once(
+    rng: np.random.Generator,
+    model: Model,
+    state: State,
+    n_auxiliary: int,
+    keep: NDArray[np.bool_],
+    terms: Terms,
+    plain: Plain,
+) -> tuple[State, Info]:
+    """:func:`advance` in one compiled call."""
+    before = rng.bit_generator.state if len(keep) > 1 else {}
+    moving = Moving.at(model, state, terms)
+    draws = moving.sweep_at_once(streams_of(rng, len(keep)), n_auxiliary, keep, plain)
+    moving.check()
+    if moving.n_steps < len(keep):  # the generator as if no more had been asked for
+        rng.bit_generator.state = before
+        streams_of(rng, moving.n_steps)
+    likelihood: Any = model.likelihood
+    latent, params = None, {}
+    if likelihood is not None:
+        latent, params = moving.latent, likelihood.params_of(float(terms.precision[0]), plain.coefficients)
+    if moving.unfinished:
+        latent, params = likelihood.redraw_together(rng, latent, params, terms, moving.latent_prior())
+    after = moving.state(latent, params)
+    last = after if moving.unfinished and keep[moving.n_steps - 1] else None
+    return after, Info(moving.n_clusters, moving.n_opened, moving.n_steps, draws, last)
 
 
 @dataclass
@@ -81,42 +147,52 @@ class Moving:
     latent_base: Base
     n_clusters: int = 0
     n_opened: int = 0
+    n_steps: int = 1
+    unfinished: bool = False  # a joint draw is to come
     lost: int = -1  # a user without a cluster
     collapsed: int = -1  # a view, 0 or 1
 
     @classmethod
     def of(cls, rng: np.random.Generator, model: Model, state: State) -> "Moving":
+        if model.likelihood is None or state.latent is None:
+            return cls.at(model, state, Terms.none(model.n_users))
+        return cls.at(model, state, model.likelihood.terms(rng, state.latent, state.params))
+
+    @classmethod
+    def at(cls, model: Model, state: State, terms: Terms) -> "Moving":
+        """With these terms."""
         features, behavior = state.views.get("features"), state.views.get("behavior")
         features = _no_view(state.n_components) if features is None else features
         behavior = _no_view(state.n_components) if behavior is None else behavior
-        if model.likelihood is None or state.latent is None:
-            latent, terms = np.empty((model.n_users, 0)), Terms.none(model.n_users)
-        else:
-            latent, terms = state.latent.copy(), model.likelihood.terms(rng, state.latent, state.params)
+        latent = np.empty((model.n_users, 0)) if state.latent is None else state.latent.copy()
         observed = np.empty((model.n_users, 0)) if model.features is None else model.features
         columns = features.components + behavior.components
         return cls(model, state.z.copy(), state.alpha, observed, latent, terms, columns, features.base, behavior.base)
 
-    def sweep_at_once(self, rng: Stream, n_auxiliary: int) -> None:
-        """Everything in one compiled call."""
-        n_pool = self._n_pool(n_auxiliary)
-        drawn = sweep.sweep(
-            rng,
+    def sweep_at_once(
+        self, streams: Stream, n_auxiliary: int, keep: NDArray[np.bool_] = _ONE_NOT_KEPT, plain: Plain = _NOT_PLAIN
+    ) -> PackedDraws:
+        """Everything in one compiled call, a sweep for each stream."""
+        drawn = sweep.sweeps(
+            streams,
+            keep,
             self.z,
             self.alpha,
             self.model.partition.n_components or 0,
-            n_pool,
-            self._weights(n_pool),
+            self._n_pool(n_auxiliary),
             self.features,
             self.model.feature_rows,
-            self.columns[0],
+            self.columns,
             self.base,
             self.latent,
-            self.columns[2],
             self.latent_base,
             tuple(self.terms),
+            tuple(plain),
         )
-        self.alpha, self.n_clusters, self.n_opened, self.lost, self.collapsed, self.columns, self.base, self.latent_base = drawn
+        self.n_steps, self.alpha, counts, self.n_opened, self.lost, self.collapsed, self.unfinished = drawn[:7]
+        self.columns, self.base, self.latent_base, kept = drawn[7:]
+        self.n_clusters = int(np.count_nonzero(counts))
+        return PackedDraws(*kept)
 
     def sweep_by_blocks(self, rng: Stream, n_auxiliary: int) -> None:
         """The same as :meth:`sweep_at_once`, step by step; sums over blocks of users are added up in their order."""

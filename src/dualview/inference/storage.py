@@ -4,15 +4,18 @@ With very many users it leaves a summary instead: every draw's scalars, running 
 draws.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.kernels import packing
 from dualview.model import Model, State
 
+_WHOLE = {"z", "n_components", "latent"}  # of a draw that is kept whole, besides its components
 _BATCH = 50_000  # users of all the states that wait to be packed together
 
 Row = dict[str, Any]
@@ -70,12 +73,67 @@ class Record:
         moments = next((part.moments for part in reversed(parts) if part.moments is not None), None)
         return cls(fixed, ragged, _joined([part.scalars for part in parts]), moments)
 
+    def only(self, draws: NDArray[np.intp]) -> "Record":
+        """Some of the draws, by position."""
+        owner = np.repeat(np.arange(self.n_draws), self.fixed["n_components"])
+        rows = np.isin(owner, draws)
+        fixed = {name: values[draws] for name, values in self.fixed.items()}
+        return Record(fixed, {name: values[rows] for name, values in self.ragged.items()})
+
     def first(self, n_draws: int, n_scalars: int) -> "Record":
         """The first draws only; moments are over all that were made."""
         rows = int(self.fixed["n_components"][:n_draws].sum())
         fixed = {name: values[:n_draws] for name, values in self.fixed.items()}
         ragged = {name: values[:rows] for name, values in self.ragged.items()}
         return Record(fixed, ragged, {name: values[:n_scalars] for name, values in self.scalars.items()}, self.moments)
+
+
+class PackedDraws(NamedTuple):
+    """Draws as a compiled call leaves them: rows and labels, (draws, …), and components, as ``kernels.packing`` says."""
+
+    rows: NDArray[np.float64]
+    labels: NDArray[np.int32]
+    n_components: NDArray[np.int64]
+    components: NDArray[np.float64]
+
+    def record(self, model: Model) -> Record:
+        """By name."""
+        take = _Columns(self.rows)
+        alpha, noise, log_joint, n_clusters = (take(()) for _ in range(packing.N_SCALARS))
+        fixed: dict[str, NDArray[Any]] = {"n_clusters": n_clusters.astype(np.int64), "log_joint": log_joint}
+        if model.partition.has_alpha:
+            fixed["alpha"] = alpha
+        if model.likelihood is not None:
+            likelihood: Any = model.likelihood
+            coefficients = take((getattr(likelihood, "n_coefficients", 0),))
+            fixed |= {f"params.{name}": value for name, value in likelihood.params_of(noise, coefficients).items()}
+        of_component = _Columns(self.components)
+        ragged: dict[str, NDArray[Any]] = {"count": of_component(()).astype(np.int64)}
+        for name in ("features", "behavior"):
+            n = model.views[name].n_dims if name in model.views else 0
+            shapes = {"base_mean": (n,), "base_precision": (n, n), "base_covariance": (n, n), "base_dof": ()}
+            base = {f"{name}.{part}": take(shape) for part, shape in shapes.items()}
+            parts = {f"{name}.{part}": of_component(shape) for part, shape in (("means", (n,)), ("factors", (n, n)))}
+            if n:
+                fixed |= base
+                ragged |= parts
+        fixed |= {"z": self.labels, "n_components": self.n_components}
+        if model.likelihood is not None:
+            fixed["latent"] = take((model.n_users, model.likelihood.n_dims))
+        return Record(fixed, ragged)
+
+
+class _Columns:
+    """Takes the columns of a table one after the other, in shapes of their own."""
+
+    def __init__(self, table: NDArray[np.float64]) -> None:
+        self._table, self._at = table, 0
+
+    def __call__(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        width = math.prod(shape)
+        part = self._table[:, self._at : self._at + width]
+        self._at += width
+        return np.ascontiguousarray(part).reshape(len(part), *shape)
 
 
 def _joined(tables: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
@@ -113,6 +171,30 @@ class Store:
             self._states.append((state, row | per_user))
             if len(self._states) * len(state.z) >= _BATCH:
                 self._pack()
+
+    def add(self, draws: PackedDraws | None, last: State | None) -> None:
+        """Keep what some steps have left: the draws of a compiled call, then the last state, where there is one."""
+        if draws is not None:
+            self._extend(draws)
+        if last is not None:
+            self.append(last)
+
+    def _extend(self, draws: PackedDraws) -> None:
+        record = draws.record(self.model)
+        if not record.n_draws:
+            return
+        self._pack()
+        whole = np.arange(record.n_draws)
+        if self.every is not None:
+            per_user = {f"params.{name}" for name in getattr(self.model.likelihood, "per_user", ())}
+            named = {name: values for name, values in record.fixed.items() if name not in per_user | _WHOLE}
+            self._scalars += [{name: values[i] for name, values in named.items()} for i in whole]
+            for latent in record.fixed.get("latent", ()):
+                self.moments = (self.moments or Moments.none(latent)).with_one(latent)
+            whole = whole[(self.n_seen + 1 + whole) % self.every == 0]
+        self.n_seen += record.n_draws
+        if len(whole):
+            self._records.append(record if self.every is None else record.only(whole))
 
     def _pack(self) -> None:
         if self._states:

@@ -5,13 +5,13 @@ import numpy as np
 from dualview.kernels.compiling import compiled, reordered
 from dualview.kernels.linalg import cholesky_by_tiles, loses_digits
 
-_TILES = 300  # rows up to which loops are quicker than LAPACK
+TILES = 300  # rows up to which loops are quicker than LAPACK
 
 
 @compiled
 def _factorised(matrix):
     """The lower factor of a large matrix, which may be used up; only its lower half counts."""
-    if matrix.shape[0] > _TILES:
+    if matrix.shape[0] > TILES:
         return np.linalg.cholesky(matrix)
     cholesky_by_tiles(matrix)
     return matrix
@@ -43,20 +43,24 @@ def _solve_transposed(factor, vector):
 def draw_by_coefficients(gram, weighted_outcome, noise_precision, prior_mean, prior_precision, noise):
     """(C7) by a factorisation of size coefficients: Λ = diag(prior_precision) + noise_precision · gram.
 
-    weighted_outcome is designᵀ outcome, noise a standard normal vector. NaN when the factorisation loses digits.
+    weighted_outcome is designᵀ outcome, noise a standard normal vector. For up to ``TILES`` coefficients; NaN when the
+    factorisation loses digits.
     """
     n = prior_mean.shape[0]
-    precision = noise_precision * gram
-    diagonal = np.empty(n)
+    factor, diagonal, draw = np.empty((n, n)), np.empty(n), np.empty(n)
     for i in range(n):
-        precision[i, i] += prior_precision[i]
-        diagonal[i] = precision[i, i]
-    factor = _factorised(precision)
+        for j in range(i + 1):
+            factor[i, j] = noise_precision * gram[i, j]
+        factor[i, i] += prior_precision[i]
+        diagonal[i] = factor[i, i]
+        draw[i] = prior_precision[i] * prior_mean[i] + noise_precision * weighted_outcome[i]
+    cholesky_by_tiles(factor)
     if loses_digits(factor, diagonal):
-        return np.full(n, np.nan)
-    draw = prior_precision * prior_mean + noise_precision * weighted_outcome
+        draw[0] = np.nan
+        return draw
     _solve(factor, draw)
-    draw += noise
+    for i in range(n):
+        draw[i] += noise[i]
     _solve_transposed(factor, draw)
     return draw
 

@@ -17,13 +17,18 @@ from dualview.kernels.compiling import compiled, inlined
 _ULP = 2.0**-53
 
 
-def stream_of(rng: Any) -> Any:
-    """A stream seeded by a Generator, which moves on."""
+def streams_of(rng: Any, n: int) -> Any:
+    """n streams seeded by a Generator, which moves on: the ones that ``stream_of`` gives one after the other."""
     source = rng.bit_generator
     if isinstance(source, np.random.MT19937):  # its raw words have 32 bits
-        words = source.random_raw(8)
-        return (words[:4] << np.uint64(32)) | words[4:]
-    return source.random_raw(4)
+        words = source.random_raw(8 * n).reshape(n, 8)
+        return (words[:, :4] << np.uint64(32)) | words[:, 4:]
+    return source.random_raw(4 * n).reshape(n, 4)
+
+
+def stream_of(rng: Any) -> Any:
+    """A stream seeded by a Generator, which moves on."""
+    return streams_of(rng, 1)[0]
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""One sweep over everything but the likelihood's own parameters, in one compiled call, for users who fit in one table.
+"""Sweeps in one compiled call, for users who fit in one table.
 
 Clusters whose users share one vector have no such call: the code would be compiled for everybody and is for a few.
 
@@ -17,6 +17,8 @@ from dualview.kernels.gaussian import cluster_sums, collapsed, draw_into, redraw
 from dualview.kernels.linalg import scaled, trace
 from dualview.kernels.messages import along, along_gram
 from dualview.kernels.noise import redraw_noises
+from dualview.kernels.packing import pack, row_widths
+from dualview.kernels.plain import redraw_plain, refresh
 from dualview.kernels.scales import draw_latent_scale
 
 ROOM = 3  # free columns beside clusters and pool; more are made when they run out
@@ -97,13 +99,25 @@ def collapsed_view(covariance, latent_covariance):
     return 1 if collapsed(latent_covariance) else -1
 
 
-@compiled
-def sweep(rng, z, alpha, n_fixed, n_pool, weights, features, x, means, base, latent, latent_means, latent_base, terms):
+@inlined
+def weights_of(alpha, n_fixed, n_pool):
+    """What a component weighs beyond its count, and what each of the pool weighs."""
+    if n_fixed == 0:
+        weights = 0.0, alpha / n_pool
+    elif n_fixed == 1:
+        weights = 1.0, 0.0
+    else:
+        weights = alpha / n_fixed, 0.0
+    return weights
+
+
+@inlined
+def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, latent_means, latent_base, terms):
     """Scale of the latent vectors, views, clusters' noise, assignments, α; n_fixed: components, 0 when inferred.
 
-    n_pool and weights as in ``assign``: there is a pool when the number of components is inferred. features (U, D) and x (D, U)
-    are the same numbers. z, latent and the residuals change in place. Returns α, the number of clusters and of those opened, a
-    user without a column of positive weight (or −1), a view that has collapsed (or −1), columns, and the base of each view.
+    n_pool as in ``assign``: there is a pool when the number of components is inferred. features (U, D) and x (D, U) are the
+    same numbers. z, latent and the residuals change in place. Returns α, the users of the components, clusters opened, a user
+    without a column of positive weight (or −1), columns, and the base of each view.
     """
     if latent.shape[1] > 0:
         covariance = rescale_latent(rng, z, latent_means, latent_base[2], latent, terms)
@@ -125,15 +139,60 @@ def sweep(rng, z, alpha, n_fixed, n_pool, weights, features, x, means, base, lat
     for j in range(n_pool):
         pool[j] = n_components + j
     noises = redraw_noises(rng, z, terms, n_columns)
+    weights = weights_of(alpha, n_fixed, n_pool)
     counts, columns, _, n_opened, lost = reassign(
         rng, z, counts, pool, table, weights, x, latent, terms, columns, noises, (base, latent_base)
     )
-    if n_fixed:
-        alpha = draw_alpha(rng, draw_table_counts(rng, counts, weights[0]), z.shape[0], alpha) if n_fixed > 1 else alpha
-    else:
+    if n_fixed > 1:
+        alpha = draw_alpha(rng, draw_table_counts(rng, counts, weights[0]), z.shape[0], alpha)
+    elif n_fixed == 0:
         columns = compact(z, counts, columns)
+        counts = column_counts(z, columns[0].shape[0], 0, columns[0].shape[0])
         alpha = draw_alpha(rng, columns[0].shape[0], z.shape[0], alpha)
-    n_clusters = 0
-    for c in range(counts.shape[0]):
-        n_clusters += counts[c] > 0
-    return alpha, n_clusters, n_opened, lost, collapsed_view(base[2], latent_base[2]), columns, base, latent_base
+    return alpha, counts, n_opened, lost, columns, base, latent_base
+
+
+@compiled
+def sweeps(streams, keep, z, alpha, n_fixed, n_pool, features, x, columns, base, latent, latent_base, terms, plain):
+    """Sweeps with all that a plain likelihood redraws, one for each of the streams; those in keep (n,) are draws.
+
+    Other likelihoods redraw their parameters themselves: for them there is one stream, and nothing to keep. z, latent, terms
+    and plain change in place. Ends early when a user has no column of positive weight, when a view has collapsed, or when a
+    joint draw has to be made elsewhere (then the last sweep is unfinished, and not kept).
+
+    Returns how many sweeps there were; α; users of the components; clusters opened; the user without a column (or −1); the
+    collapsed view (or −1); whether the last sweep is unfinished; columns; the base of each view; and, as in ``packing``, rows
+    and labels of the draws, how many components each has, and the components.
+    """
+    n_users = z.shape[0]
+    width, component_width = row_widths(n_users, features.shape[1], latent.shape[1], plain[2].shape[0])
+    n_kept = 0
+    for i in range(streams.shape[0]):
+        n_kept += keep[i]
+    rows, labels = np.empty((n_kept, width)), np.empty((n_kept, n_users), dtype=np.int32)
+    n_components = np.empty(n_kept, dtype=np.int64)
+    components = np.empty((n_kept * (columns[0].shape[0] + 2), component_width))
+    done = draw = used = n_opened = 0
+    lost = stuck = -1
+    unfinished = False
+    counts = np.empty(0, dtype=np.int64)
+    if plain[0].shape[0] > 0:
+        refresh(latent, terms, plain)
+    for i in range(streams.shape[0]):
+        alpha, counts, opened, lost, columns, base, latent_base = sweep(
+            streams[i], z, alpha, n_fixed, n_pool, features, x, columns[0], base, latent, columns[2], latent_base, terms
+        )
+        done, n_opened = i + 1, n_opened + opened
+        stuck = collapsed_view(base[2], latent_base[2])
+        if lost >= 0 or stuck >= 0:
+            break
+        if plain[0].shape[0] > 0 and not redraw_plain(streams[i], z, latent, columns[2], columns[3], terms, plain):
+            unfinished = True
+            break
+        if keep[i]:
+            state = (z, counts, alpha, columns, base, latent, latent_base)
+            components, used = pack(draw, rows, labels, used, components, state, n_fixed, features, terms, plain)
+            n_components[draw] = counts.shape[0]
+            draw += 1
+    kept = (rows[:draw], labels[:draw], n_components[:draw], components[:used])
+    return done, alpha, counts, n_opened, lost, stuck, unfinished, columns, base, latent_base, kept
