@@ -71,13 +71,15 @@ class _Lines:
 
     def __init__(self, name: str, n_chains: int, n_iterations: int) -> None:
         self._name, self._total = name, n_chains * n_iterations
-        self._done, self._lock = 0, Lock()
+        self._done, self._lock = [0] * n_chains, Lock()
 
     def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:  # noqa: ARG002
         with self._lock:
-            self._done += 1
-            if 4 * self._done // self._total > 4 * (self._done - 1) // self._total:
-                print(f"{self._name}: {self._done} of {self._total} iterations", file=sys.stderr, flush=True)
+            before = sum(self._done)
+            self._done[chain] = iteration
+            done = sum(self._done)
+            if 4 * done // self._total > 4 * before // self._total:
+                print(f"{self._name}: {done} of {self._total} iterations", file=sys.stderr, flush=True)
 
 
 def _fit(name: str, X: Any, forum: Forum, seed: int, draws: int, quiet: bool) -> DualViewMixture:

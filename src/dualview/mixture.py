@@ -77,7 +77,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     random_state : int, Generator, RandomState or None
         Same int, same draws.
     progress : bool or callable
-        True: a bar on the terminal. A callable gets (chain, iteration, clusters now).
+        True: a bar on the terminal. A callable gets (chain, iterations done, clusters now), after one iteration or some.
 
     Attributes
     ----------

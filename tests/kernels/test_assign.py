@@ -16,6 +16,7 @@ from dualview.kernels import assign as kernels
 from dualview.kernels.densities import log_likelihood
 from dualview.kernels.gaussian import draw_from_base
 from dualview.kernels.noise import draw_noise
+from dualview.kernels.pool import cover
 from dualview.kernels.streams import stream_random
 from dualview.kernels.sweep import grow, reassign
 from kernels.observations import Observations
@@ -108,7 +109,8 @@ def random_base(rng, n_dims):
 class Columns:
     """Users with features (U, D) and latent vectors (U, q), clusters, a pool and free room, as the sweep has them."""
 
-    def __init__(self, seed, z, n_dims, n_latent, *, n_components=None, n_pool=2, room=3, kind="common"):
+    def __init__(self, seed, z, n_dims, n_latent, *, n_components=None, n_pool=2, room=3, kind="common", covered=False):
+        self.covered = covered
         self.rng = np.random.default_rng([seed, n_dims, n_latent])
         self.z, n_users = np.array(z), len(z)
         self.features = self.rng.standard_normal((n_users, n_dims))
@@ -138,11 +140,16 @@ class Columns:
         self.pool = np.arange(n_components, n_components + n_pool)
         self.table = np.full((n_columns, len(self.z)), np.nan)
         self.x = np.ascontiguousarray(self.features.T)
+        sizes = [part.shape[1] if self.covered else 0 for part in (self.features, self.latent)]
+        self.cores = tuple(np.zeros((n_columns if size else 0, size, size)) for size in sizes)
+        for column in self.pool:
+            cover(column, *self.columns[:2], self.cores[0], self.base)
+            cover(column, *self.columns[2:], self.cores[1], self.latent_base)
         kernels.fill(self.table, 0, n_columns, self.x, self.counts, *self.columns[:2])
 
     def arguments(self, weights):
         """What ``assign`` takes after rng and first."""
-        sums = self.x, self.latent, self.terms, self.columns, self.noises, (self.base, self.latent_base)
+        sums = self.x, self.latent, self.terms, self.columns, self.noises, self.cores, (self.base, self.latent_base)
         return self.z, self.counts, self.pool, self.table, weights, *sums
 
     def sweep(self, rng, weights, first=0, kernel=kernels.assign, most=-1):
@@ -178,7 +185,10 @@ class Twin:
         for u, column in enumerate(self.z):
             self.holders[column] = self.holders[column] | {u}
         self.pool, self.latent, self.opened = case.pool.tolist(), case.latent.copy(), 0
-        self.noises = case.noises.copy()
+        self.noises, self.covered = case.noises.copy(), case.covered
+        for factors, core in zip((self.factors, self.latent_factors), case.cores, strict=True):
+            if len(core) and self.pool:
+                factors[self.pool] = core[self.pool]
 
     def weight(self, column, spread, new_weight):
         holder = self.holders[column]
@@ -186,13 +196,32 @@ class Twin:
             return 0.0
         return new_weight if holder == "pool" else len(holder) + spread
 
+    def law(self, column):
+        """Mean and precision of the features, then of the latent vector; the mean of a member of a covered pool is unknown."""
+        laws = []
+        for means, factors, base in (
+            (self.means, self.factors, self.case.base),
+            (self.latent_means, self.latent_factors, self.case.latent_base),
+        ):
+            mean, own = means[column], precision(factors[column])
+            if self.covered and self.holders[column] == "pool":
+                mean, own = base[0], np.linalg.inv(np.linalg.inv(own) + np.linalg.inv(base[1]))
+            laws += [mean, own]
+        return laws
+
     def log_density(self, u, column):
         """Of u's features, and of the observations with u's latent vector integrated out."""
-        total = naive.log_normal(self.case.features[u], self.means[column], precision(self.factors[column]))
+        mean, own, latent_mean, latent_own = self.law(column)
+        total = naive.log_normal(self.case.features[u], mean, own)
         if self.latent.shape[1]:
-            alone = self.alone(u, column)
-            total += alone.log_marginal(self.latent_means[[column]], precision(self.latent_factors[[column]]))
+            total += self.alone(u, column).log_marginal(latent_mean[None], latent_own[None])
         return total
+
+    def draw_mean(self, rng, vector, means, factors, base, column):
+        """(C2) of a cluster with one vector."""
+        own = precision(factors[column])
+        total = own + base[1]
+        means[column] = naive.draw_normal(rng, np.linalg.solve(total, own @ vector + base[1] @ base[0]), total)
 
     def alone(self, u, column):
         """The observations as they are for u in a column, all others' latent vectors known."""
@@ -233,11 +262,16 @@ class Twin:
                 return u
             self.leave(rng, u)
             column = self.choose(rng, u, weights)
+            opens, (*_, mean, own) = self.holders[column] == "pool", self.law(column)
             self.join(rng, u, column)
             if self.latent.shape[1]:
-                alone = self.alone(u, column)
-                prior = self.latent_means[[column]], precision(self.latent_factors[[column]])
-                self.latent[u] = naive.draw_normal(rng, *alone.posterior(*prior))
+                self.latent[u] = naive.draw_normal(rng, *self.alone(u, column).posterior(mean[None], own[None]))
+            if opens and self.covered:
+                case = self.case
+                if len(case.x):
+                    self.draw_mean(rng, case.features[u], self.means, self.factors, case.base, column)
+                if self.latent.shape[1]:
+                    self.draw_mean(rng, self.latent[u], self.latent_means, self.latent_factors, case.latent_base, column)
         return len(self.z)
 
 
@@ -253,9 +287,10 @@ Z = [0, 2, 1, 0, 3, 0, 1, 0, 4]
 
 @pytest.mark.parametrize(("n_dims", "n_latent", "kind"), KINDS)
 @pytest.mark.parametrize(("n_pool", "new_weight"), [(1, 0.3), (3, 0.8), (2, 40.0)])
-def test_the_dirichlet_process_sweep_is_the_naive_one(n_dims, n_latent, kind, n_pool, new_weight):
+@pytest.mark.parametrize("covered", [True, False])
+def test_the_dirichlet_process_sweep_is_the_naive_one(n_dims, n_latent, kind, n_pool, new_weight, covered):
     for seed in range(4):
-        case = Columns(seed, Z, n_dims, n_latent, n_pool=n_pool, kind=kind)
+        case = Columns(seed, Z, n_dims, n_latent, n_pool=n_pool, kind=kind, covered=covered)
         twin = Twin(case)
         rng, other = np.random.default_rng(seed), np.random.default_rng(seed)
         done = twin.sweep(other, (0.0, new_weight))
@@ -264,6 +299,11 @@ def test_the_dirichlet_process_sweep_is_the_naive_one(n_dims, n_latent, kind, n_
         np.testing.assert_array_equal(case.pool, twin.pool)
         np.testing.assert_allclose(case.latent, twin.latent, rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(case.noises, twin.noises)
+        for c in np.flatnonzero(case.counts >= 0):
+            means, factors, latent_means, latent_factors = (part[c] for part in case.columns)
+            laws = means, precision(factors), latent_means, precision(latent_factors)
+            for got, wanted in zip(laws, twin.law(c), strict=True):
+                np.testing.assert_allclose(got, wanted, rtol=1e-7, atol=1e-9)
         case.check_books()
         assert rng.random() == other.random()
 
@@ -285,7 +325,7 @@ def test_the_sweep_over_a_fixed_number_is_the_naive_one(n_dims, n_latent, kind, 
 @pytest.mark.parametrize(("n_dims", "n_latent"), VIEWS)
 def test_compiled_labels_are_those_of_python(n_dims, n_latent):
     for seed in range(3):
-        cases = [Columns(seed, Z, n_dims, n_latent) for _ in range(2)]
+        cases = [Columns(seed, Z, n_dims, n_latent, covered=seed > 0) for _ in range(2)]
         for case, kernel in zip(cases, (kernels.assign, python_of(kernels.assign)), strict=True):
             case.sweep(np.random.default_rng(seed), (0.0, 0.8), kernel=kernel)
         for name in ("z", "counts", "pool", "latent", "table"):
@@ -488,7 +528,8 @@ def test_a_sweep_from_the_exact_posterior_of_fixed_components_stays_in_it(n_dims
 
 @pytest.mark.parametrize("n_pool", [1, 3])
 @pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (1, 2)])
-def test_sweeps_from_the_prior_stay_in_it(n_dims, n_latent, n_pool):
+@pytest.mark.parametrize("covered", [True, False])
+def test_sweeps_from_the_prior_stay_in_it(n_dims, n_latent, n_pool, covered):
     """Clusters by the Chinese restaurant, components, vectors and outcomes given them; then sweeps, each with a fresh pool.
 
     Every state is again a draw from the prior: of partitions, of means about the base, of vectors about their means.
@@ -496,7 +537,7 @@ def test_sweeps_from_the_prior_stay_in_it(n_dims, n_latent, n_pool):
     n_users, alpha = 4, 0.9
     law = {labels: math.exp(naive.log_partition(np.array(labels), alpha, ("dp", None))) for labels in naive.partitions(n_users)}
     assert sum(law.values()) == pytest.approx(1.0)
-    case = Columns(7, [0, 0, 0, 0], n_dims, n_latent)
+    case = Columns(7, [0, 0, 0, 0], n_dims, n_latent, covered=covered)
     rng, drawn, fits = np.random.default_rng(8), [], []
     for _ in range(N_DRAWS // 2):
         case.z = naive.draw_labels(rng, n_users, alpha, ("dp", None))
@@ -573,11 +614,13 @@ def test_columns_are_added_as_they_run_out(n_dims, n_latent, room):
     tight, wide = (Columns(11, [0] * 20, n_dims, n_latent, room=n) for n in (room, 60))
     for part, roomy in zip(tight.columns, wide.columns, strict=True):
         part[:3] = roomy[:3]  # the cluster and the pool
+    tight.covered = wide.covered = True
+    wide.start(1, 2, 60)
     tight.features[:], tight.latent[:], tight.observations = wide.features, wide.latent, wide.observations
     tight.terms, tight.base, tight.latent_base = wide.observations.terms(wide.latent), wide.base, wide.latent_base
     tight.start(1, 2, room)
     weights = (0.0, 1e7)
-    counts, columns, _, opened, lost = reassign(np.random.default_rng(12), *tight.arguments(weights))
+    counts, columns, _, _, opened, lost = reassign(np.random.default_rng(12), *tight.arguments(weights))
     assert wide.sweep(np.random.default_rng(12), weights) == (20, opened)
     assert opened >= 17
     assert lost == -1
@@ -601,10 +644,13 @@ def test_a_user_with_no_weight_is_reported_after_columns_were_added():
 
 def test_grown_columns_are_the_old_ones_and_free_ones():
     case = Columns(14, Z, 2, 1)
-    counts, table, columns, noises = grow(case.counts, case.table, case.columns, case.noises)
+    cores = np.arange(4.0 * len(case.counts)).reshape(-1, 2, 2), np.empty((0, 0, 0))
+    counts, table, columns, noises, grown = grow(case.counts, case.table, case.columns, case.noises, cores)
     n = len(case.counts)
     assert len(noises) == 0
-    noises = grow(case.counts, case.table, case.columns, np.arange(1.0 * n))[3]
+    assert [core.shape for core in grown] == [(2 * n, 2, 2), (0, 0, 0)]
+    np.testing.assert_array_equal(grown[0][:n], cores[0])
+    noises = grow(case.counts, case.table, case.columns, np.arange(1.0 * n), cores)[3]
     assert len(noises) == 2 * n
     np.testing.assert_array_equal(noises[:n], np.arange(n))
     np.testing.assert_array_equal(counts, np.append(case.counts, np.full(n, -1)))
@@ -703,7 +749,7 @@ def test_compact_columns_are_the_occupied_ones_in_their_order():
 def test_renewed_columns_come_from_both_bases(n_dims, n_latent):
     case = Columns(22, Z, n_dims, n_latent)
     before = [part.copy() for part in case.columns]
-    kernels.renew(np.random.default_rng(23), 2, case.columns, case.noises, (case.base, case.latent_base))
+    kernels.renew(np.random.default_rng(23), 2, case.columns, case.noises, case.cores, (case.base, case.latent_base))
     rng = np.random.default_rng(23)
     drawn = [part[0] for base in (case.base, case.latent_base) for part in draw_from_base(rng, 1, *base)]
     for part, old, new in zip(case.columns, before, drawn, strict=True):

@@ -3,21 +3,26 @@
 Each of these cases runs a copy of the kernels in a process of its own.
 """
 
+import gc
 import math
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numba
 import numpy as np
 import pytest
+from numba.core import event
 
 import dualview.kernels
 from dualview.kernels import compiling
 from yardsticks import python_of
 
 PROGRAM = """
+import numba
 import numpy as np
 from dualview.kernels.densities import log_base_prior
 print(log_base_prior(np.ones(2), np.eye(2), np.eye(2), 3.0), sum(log_base_prior.stats.cache_hits.values()))
@@ -58,6 +63,7 @@ def test_an_edit_to_a_called_kernel_renews_its_callers(package):
 
 
 INLINED = """
+import numba
 import numpy as np
 from dualview.kernels.draws import wishart_factor
 factor = np.empty((1, 1))
@@ -103,3 +109,35 @@ def test_sums_in_any_order_are_the_same_up_to_rounding_and_keep_nan():
     assert dot(a, b) == pytest.approx(python_of(dot)(a, b), rel=1e-12)
     for bad in (math.nan, math.inf):
         assert not math.isfinite(dot(np.append(a, bad), np.append(b, 1.0)))
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_the_collector_rests_while_something_is_compiled(was_on: bool) -> None:
+    """Also when it fails; afterwards it is as it was."""
+    seen = []
+
+    class Look(event.Listener):
+        def on_start(self, _: Any) -> None:
+            seen.append(gc.isenabled())
+
+        def on_end(self, _: Any) -> None:
+            pass
+
+    def good(x):
+        return x + 1
+
+    def bad(x):
+        return x.nothing
+
+    before = gc.isenabled()
+    try:
+        (gc.enable if was_on else gc.disable)()
+        with event.install_listener("numba:compile", Look()):
+            assert numba.njit(good)(1) == 2
+            with pytest.raises(numba.TypingError):
+                numba.njit(bad)(1)
+        assert gc.isenabled() == was_on
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert seen == [False] * len(seen)
+    assert seen

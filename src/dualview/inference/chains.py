@@ -22,6 +22,8 @@ from dualview.inference.snapshot import Snapshot
 from dualview.inference.storage import Moments, Record, Store
 from dualview.model import Model, State
 
+_LOOKS = 100  # times that progress is told of, at least
+
 Progress = Callable[[int, int, int], None]  # chain, iterations done, clusters now
 Starts = Callable[[np.random.Generator], NDArray[np.int64]]
 
@@ -94,8 +96,11 @@ class Chain:
         iteration, state, moments = self._begin(rng, files)
         store = Store(self.model, self.schedule.every, moments, self.schedule.n_kept(iteration))
         saved = time.monotonic()
+        at_once = gibbs.steps_at_once(self.model)
+        if progress is not None:  # somebody looks on
+            at_once = min(at_once, max(1, self.schedule.n_iterations // _LOOKS))
         while iteration < self.schedule.n_iterations and not (stop is not None and stop.is_set()):
-            keep = self.schedule.kept(iteration, gibbs.steps_at_once(self.model))
+            keep = self.schedule.kept(iteration, at_once)
             state, info = gibbs.advance(rng, self.model, state, self.schedule.n_auxiliary, keep)
             iteration += info.n_steps
             store.add(info.draws, info.last)

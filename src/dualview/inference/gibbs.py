@@ -26,6 +26,7 @@ from dualview.views.gaussian import GaussianState
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
+Cores = tuple[Array, Array]  # as in ``kernels.pool``
 Stream = NDArray[np.uint64]  # as in ``kernels.streams``
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
@@ -218,12 +219,13 @@ class Moving:
         """z and latent vectors; empty clusters are dropped when their number is inferred. Returns the users of each cluster."""
         inferred = self.model.partition.n_components is None
         n_components, n_pool, n_room = len(self.columns[0]), self._n_pool(n_auxiliary), sweep.ROOM if inferred else 0
-        self.columns = (
-            *sweep.with_pool(rng, *self.columns[:2], n_pool, n_room, self.base),
-            *sweep.with_pool(rng, *self.columns[2:], n_pool, n_room, self.latent_base),
-        )
+        drawn = [
+            sweep.with_pool(rng, *components, n_pool, n_room, base, not self._apart)
+            for components, base in ((self.columns[:2], self.base), (self.columns[2:], self.latent_base))
+        ]
+        self.columns, cores = (*drawn[0][:2], *drawn[1][:2]), (drawn[0][2], drawn[1][2])
         counts = assign.column_counts(self.z, n_components, n_pool, len(self.columns[0]))
-        counts = self._reassign(rng, counts, n_components + np.arange(n_pool))
+        counts = self._reassign(rng, counts, n_components + np.arange(n_pool), cores)
         if inferred:
             self.columns = assign.compact(self.z, counts, self.columns)
             counts = counts[counts > 0]
@@ -250,17 +252,33 @@ class Moving:
             gaussian.join_sums(*total, *part)
         return total
 
-    def _reassign(self, rng: Stream, counts: NDArray[np.int64], pool: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _reassign(self, rng: Stream, counts: Labels, pool: Labels, cores: Cores) -> Labels:
         """z and latent vectors, block after block; returns the users of every column."""
         if len(self.terms.gram) > BLOCK:
             raise ValueError("terms with a gram matrix are for users who fit in one block")
         weights = self._weights(len(pool))
         noises = noise.redraw_noises(rng, self.z, tuple(self.terms), len(counts))
-        one_block = self._assign_apart if self._apart else self._assign_in_turn
         for users in self._blocks():
             x = np.ascontiguousarray(self.model.feature_rows[:, users])
             table = self._table(x, counts)
-            counts, noises, opened, lost = one_block(rng, users, counts, pool, table, weights, x, noises)
+            if self._apart:
+                counts, noises, opened, lost = self._assign_apart(rng, users, counts, pool, table, weights, x, noises)
+            else:
+                counts, self.columns, noises, cores, opened, lost = sweep.reassign(
+                    rng,
+                    self.z[users],
+                    counts,
+                    pool,
+                    table,
+                    weights,
+                    x,
+                    self.latent[users],
+                    self._terms_of(users),
+                    self.columns,
+                    noises,
+                    cores,
+                    (self.base, self.latent_base),
+                )
             self.n_opened += opened
             if lost >= 0:
                 self.lost = lost + users.start
@@ -277,20 +295,14 @@ class Moving:
         starts, terms = self.terms.starts[users.start : users.stop + 1], self.terms
         return tuple(terms._replace(starts=starts, squares=terms.squares[users], noise=terms.noise[users]))
 
-    def _assign_in_turn(
-        self, rng: Stream, users: slice, counts: Labels, pool: Labels, table: Array, weights: Any, x: Array, noises: Array
-    ) -> tuple[Labels, Array, int, int]:
-        """z and latent vectors of a block, user after user; users of every column, their noises, opened ones, who is lost."""
-        z, latent, terms, bases = self.z[users], self.latent[users], self._terms_of(users), (self.base, self.latent_base)
-        counts, self.columns, noises, opened, lost = sweep.reassign(
-            rng, z, counts, pool, table, weights, x, latent, terms, self.columns, noises, bases
-        )
-        return counts, noises, opened, lost
-
     def _assign_apart(
         self, rng: Stream, users: slice, counts: Labels, pool: Labels, table: Array, weights: Any, x: Array, noises: Array
     ) -> tuple[Labels, Array, int, int]:
-        """The same: what observations say of clusters, z in turn, then latent vectors, on a thread for each half."""
+        """What observations say of clusters, z in turn, then latent vectors, on a thread for each half.
+
+        The table holds what observations say, so the pool's members keep their means. Returns the users of every column, their
+        noises, how many were opened, and who is lost.
+        """
         z, latent, terms, bases = self.z[users], self.latent[users], self._terms_of(users), (self.base, self.latent_base)
         n_users, n_opened, first = len(z), 0, 0
         halves = [(0, n_users // 2), (n_users // 2, n_users)]
@@ -306,10 +318,10 @@ class Moving:
             apart.draw_given(piece[0], *piece[1], z, latent, *self.columns[2:], terms, noises)
 
         tell(0, (0, len(counts)))
-        nobody, nothing = np.empty((n_users, 0)), tuple(Terms.none(n_users))
+        nobody, nothing, cores = np.empty((n_users, 0)), tuple(Terms.none(n_users)), (np.empty((0, 0, 0)), np.empty((0, 0, 0)))
         while True:
             first, opened = assign.assign(
-                rng, first, z, counts, pool, table, weights, x, nobody, nothing, self.columns, noises, bases, 1
+                rng, first, z, counts, pool, table, weights, x, nobody, nothing, self.columns, noises, cores, bases, 1
             )
             n_opened += opened
             if first < 0:
@@ -317,7 +329,7 @@ class Moving:
             if first == n_users:
                 break
             if counts.min() >= 0:
-                counts, table, self.columns, noises = sweep.grow(counts, table, self.columns, noises)
+                counts, table, self.columns, noises, cores = sweep.grow(counts, table, self.columns, noises, cores)
             for column in pool:  # one of them is new
                 assign.tabulate(table, first, column, x, self.columns[0][column], self.columns[1][column])
                 tell(first, (column, column + 1))

@@ -2,7 +2,8 @@
 
 Neal's algorithm 8 (2000) with auxiliary components that are kept and reused from user to user (Favaro and Teh 2013): m of them
 come from the base distributions before a sweep. A user who leaves a cluster empty puts its parameters in place of a pool member
-chosen at random; a user who takes a pool member makes it a cluster, and a fresh one takes its place.
+chosen at random; a user who takes a pool member makes it a cluster, and a fresh one takes its place. The means of pool members
+are integrated out, see ``pool``.
 
 The features' log likelihoods come as a table. A latent vector is integrated out while its user chooses, and drawn right
 afterwards: z_u and f_u move together. Where the users of a cluster share one vector, f_u is that of the cluster chosen.
@@ -10,7 +11,7 @@ afterwards: z_u and f_u move together. Where the users of a cluster share one ve
 Shapes: counts (C,) of every column: users of a cluster, 0 for a pool member (m > 0) or an empty component (m = 0), −1 for free
 room; pool (m,) columns; table (C, U); columns = (means, factors) of both views, (C, D) and (C, D, D). A view of no dimensions
 adds nothing. Latent means (C, q) with factors (C, 0, 0) are vectors that users share. terms as in ``messages``, noises (C,) as
-in ``noise``, bases those of the two views.
+in ``noise``, cores as in ``pool`` and bases those of the two views.
 """
 
 import math
@@ -34,6 +35,7 @@ from dualview.kernels.messages import (
     shift,
 )
 from dualview.kernels.noise import draw_noise, misfit_of, noise_gain, set_noise
+from dualview.kernels.pool import cover, uncover
 from dualview.kernels.streams import random
 
 NO_WEIGHT = -1
@@ -136,7 +138,7 @@ def replace_in_pool(chosen, counts, pool):
 
 
 @compiled
-def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, bases, most):
+def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, cores, bases, most):
     """In place on all but weights, x and bases: redraw z_u and f_u for u = first, first + 1, …, (C11).
 
     weights = (spread, new_weight): a cluster weighs its count + spread, a pool member new_weight. Returns (u, opened): u = U
@@ -146,11 +148,13 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
     means, factors, latent_means, latent_factors = columns
     starts, rows, loads, squares, residual, precision, gram, weighted, noise = terms
     apart, by_cluster = gram.shape[0] == 0, noise.shape[0] > 0
+    core, latent_core = cores
+    base, latent_base = bases
     spread, new_weight = weights
     n_columns, n_users = table.shape
     n_latent, n_pool = latent.shape[1], pool.shape[0]
     pooled = latent_factors.shape[1] < n_latent
-    column_weights, exponents = np.empty(n_columns), np.empty(n_columns)
+    column_weights, exponents, seen = np.empty(n_columns), np.empty(n_columns), np.empty(x.shape[0])
     pull, gap, step = np.empty(n_latent), np.empty(n_latent), np.empty(n_latent)
     grip, matrix = np.empty((n_latent, n_latent)), np.empty((n_latent, n_latent))
     n_free = n_opened = 0
@@ -162,6 +166,10 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
         own = z[u]
         if leave(rng, own, counts, pool) >= 0:
             n_free += 1
+            cover(own, means, factors, core, base)
+            cover(own, latent_means, latent_factors, latent_core, latent_base)
+            if core.shape[0] > 0:
+                tabulate(table, u, own, x, means[own], factors[own])
         pull_one = grip_one = latent_one = 0.0
         if n_latent == 1:
             latent_one = latent[u, 0]
@@ -196,11 +204,12 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
         chosen = choose(column_weights, exponents, random(rng))
         if chosen < 0:
             return -1 - u, n_opened
-        if counts[chosen] == 0 and n_pool > 0:
+        opens = counts[chosen] == 0 and n_pool > 0
+        if opens:
             fresh = replace_in_pool(chosen, counts, pool)
             n_free -= 1
             n_opened += 1
-            renew(rng, fresh, columns, noises, bases)
+            renew(rng, fresh, columns, noises, cores, bases)
             tabulate(table, u + 1, fresh, x, means[fresh], factors[fresh])
         counts[chosen] += 1
         z[u] = chosen
@@ -218,19 +227,28 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
         elif n_latent > 1:
             evidence(latent_means[chosen], latent_factors[chosen], latent[u], ratio, pull, grip, gap, matrix)
             draw_latent(rng, latent_means[chosen], latent[u], gap, matrix, step)
+        if opens:
+            for i in range(x.shape[0]):
+                seen[i] = x[i, u]
+            uncover(rng, chosen, seen, means, factors, core, base)
+            uncover(rng, chosen, latent[u], latent_means, latent_factors, latent_core, latent_base)
+            if core.shape[0] > 0:
+                tabulate(table, u + 1, chosen, x, means[chosen], factors[chosen])
         if apart and n_latent > 0 and not (pooled and chosen == own):
             shift(starts[u], starts[u + 1], rows, loads, residual, step)
     return n_users, n_opened
 
 
 @inlined
-def renew(rng, column, columns, noises, bases):
-    """In place: fresh parameters of a column from the base of both views, and fresh noise."""
+def renew(rng, column, columns, noises, cores, bases):
+    """In place: a column becomes a pool member, its parameters from the base of both views, and fresh noise."""
     means, factors, latent_means, latent_factors = columns
     base, latent_base = bases
     draw_into(rng, column, column + 1, means, factors, base[0], base[1], base[2], base[3])
+    cover(column, means, factors, cores[0], base)
     mean, precision, covariance, dof = latent_base
     draw_into(rng, column, column + 1, latent_means, latent_factors, mean, precision, covariance, dof)
+    cover(column, latent_means, latent_factors, cores[1], latent_base)
     if noises.shape[0] > 0:
         noises[column] = draw_noise(rng, 0.0, 0.0)
 

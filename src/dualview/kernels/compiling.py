@@ -1,13 +1,38 @@
 """One decorator policy for all compiled functions."""
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import event
 
 # Nobody asks for the address of a kernel as a C function, and making it takes a twentieth of the time.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+
+class _WithoutCollector(event.Listener):
+    """No garbage collection while Numba compiles: it makes millions of small objects, and looking through them again and again
+    takes a tenth of the time. Compilations nest, and one thread compiles at a time.
+    """
+
+    def __init__(self) -> None:
+        self._depth, self._was_on = 0, False
+
+    def on_start(self, event: Any) -> None:  # noqa: ARG002
+        if self._depth == 0:
+            self._was_on = gc.isenabled()
+            gc.disable()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:  # noqa: ARG002
+        self._depth -= 1
+        if self._depth == 0 and self._was_on:
+            gc.enable()
+
+
+event.register("numba:compile", _WithoutCollector())
 
 
 def _sources_stamp() -> tuple[tuple[str, int, int], ...]:

@@ -19,13 +19,26 @@ from dualview.kernels.messages import along, along_gram
 from dualview.kernels.noise import redraw_noises
 from dualview.kernels.packing import pack, row_widths
 from dualview.kernels.plain import redraw_plain, refresh
+from dualview.kernels.pool import cover
 from dualview.kernels.scales import draw_latent_scale
 
 ROOM = 3  # free columns beside clusters and pool; more are made when they run out
 
 
+@compiled
+def doubled(core):
+    """With as many rows again."""
+    n, n_dims = core.shape[:2]
+    tall = np.empty((2 * n, n_dims, n_dims))
+    for c in range(n):
+        for i in range(n_dims):
+            for j in range(n_dims):
+                tall[c, i, j] = core[c, i, j]
+    return tall
+
+
 @inlined
-def grow(counts, table, columns, noises):
+def grow(counts, table, columns, noises, cores):
     """Everything with as many columns again, all free."""
     n, n_users = table.shape
     tall, more = np.empty((2 * n, n_users)), np.empty(2 * n, dtype=np.int64)
@@ -38,22 +51,23 @@ def grow(counts, table, columns, noises):
     wide_noises = np.empty(2 * noises.shape[0])
     for c in range(noises.shape[0]):
         wide_noises[c] = noises[c]
-    return more, tall, (means, factors, latent_means, latent_factors), wide_noises
+    columns = (means, factors, latent_means, latent_factors)
+    return more, tall, columns, wide_noises, (doubled(cores[0]), doubled(cores[1]))
 
 
 @inlined
-def reassign(rng, z, counts, pool, table, weights, x, latent, terms, columns, noises, bases):
+def reassign(rng, z, counts, pool, table, weights, x, latent, terms, columns, noises, cores, bases):
     """``assign`` for all users of the table, with more columns as they are needed.
 
-    Returns counts, columns, their noises, clusters opened and the user without a column of positive weight, or −1.
+    Returns counts, columns, their noises and cores, clusters opened and the user without a column of positive weight, or −1.
     """
     first = n_opened = np.int64(0)
     while True:
-        first, opened = assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, bases, -1)
+        first, opened = assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, cores, bases, -1)
         n_opened += opened
         if first < 0 or first == z.shape[0]:
-            return counts, columns, noises, n_opened, -1 - first if first < 0 else -1
-        counts, table, columns, noises = grow(counts, table, columns, noises)
+            return counts, columns, noises, cores, n_opened, -1 - first if first < 0 else -1
+        counts, table, columns, noises, cores = grow(counts, table, columns, noises, cores)
 
 
 @inlined
@@ -83,12 +97,18 @@ def redraw_from(rng, z, vectors, means, base):
 
 
 @compiled
-def with_pool(rng, means, factors, n_pool, n_room, base):
-    """Components as columns: the clusters', n_pool from the base, and room."""
-    first = means.shape[0]
+def with_pool(rng, means, factors, n_pool, n_room, base, covered):
+    """Components as columns: the clusters', n_pool from the base, and room; and the core of their pool, with rows if covered.
+
+    Vectors that users share have nothing to be covered.
+    """
+    first, n_dims = means.shape
     means, factors = with_room(means, factors, n_pool + n_room)
     draw_into(rng, first, first + n_pool, means, factors, base[0], base[1], base[2], base[3])
-    return means, factors
+    core = np.empty((means.shape[0] if covered and n_pool > 0 and 0 < n_dims <= factors.shape[1] else 0, n_dims, n_dims))
+    for c in range(first, first + n_pool):
+        cover(c, means, factors, core, base)
+    return means, factors, core
 
 
 @compiled
@@ -128,8 +148,8 @@ def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, late
     latent_base = (mean, precision, covariance, dof)
     room = 0 if n_fixed else ROOM
     n_components = means.shape[0]
-    means, factors = with_pool(rng, means, factors, n_pool, room, base)
-    latent_means, latent_factors = with_pool(rng, latent_means, latent_factors, n_pool, room, latent_base)
+    means, factors, core = with_pool(rng, means, factors, n_pool, room, base, True)
+    latent_means, latent_factors, latent_core = with_pool(rng, latent_means, latent_factors, n_pool, room, latent_base, True)
     columns = (means, factors, latent_means, latent_factors)
     n_columns = means.shape[0]
     counts = column_counts(z, n_components, n_pool, n_columns)
@@ -140,8 +160,9 @@ def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, late
         pool[j] = n_components + j
     noises = redraw_noises(rng, z, terms, n_columns)
     weights = weights_of(alpha, n_fixed, n_pool)
-    counts, columns, _, n_opened, lost = reassign(
-        rng, z, counts, pool, table, weights, x, latent, terms, columns, noises, (base, latent_base)
+    cores, bases = (core, latent_core), (base, latent_base)
+    counts, columns, _, _, n_opened, lost = reassign(
+        rng, z, counts, pool, table, weights, x, latent, terms, columns, noises, cores, bases
     )
     if n_fixed > 1:
         alpha = draw_alpha(rng, draw_table_counts(rng, counts, weights[0]), z.shape[0], alpha)
@@ -172,7 +193,8 @@ def sweeps(streams, keep, z, alpha, n_fixed, n_pool, features, x, columns, base,
     rows, labels = np.empty((n_kept, width)), np.empty((n_kept, n_users), dtype=np.int32)
     n_components = np.empty(n_kept, dtype=np.int64)
     components = np.empty((n_kept * (columns[0].shape[0] + 2), component_width))
-    done = draw = used = n_opened = 0
+    done = n_opened = 0
+    draw = used = np.int64(0)
     lost = stuck = -1
     unfinished = False
     counts = np.empty(0, dtype=np.int64)
