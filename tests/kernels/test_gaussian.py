@@ -190,6 +190,11 @@ def test_the_wishart_constant_has_its_digits_at_any_size(n_dims, spare):
     assert abs(value - exact_wishart_constant(dof, n_dims)) <= 8 * EPSILON * size
 
 
+def misfit(factor, base_covariance):
+    n = len(factor)
+    return densities.misfit(factor, base_covariance, np.linalg.cholesky(base_covariance), np.empty((n, n)), np.empty(n))
+
+
 def exact_misfit(factor, base_covariance):
     """ln|S W_0| − tr(S W_0) + D in fractions, with logarithms of many digits."""
     n = len(factor)
@@ -214,7 +219,7 @@ def test_misfit_keeps_its_digits_near_a_perfect_fit(n_dims, distance):
     base_covariance = positive_definite(rng, n_dims)
     ideal = upper_factor(np.linalg.inv(base_covariance))
     factor = ideal @ (np.eye(n_dims) + distance * np.triu(np.abs(rng.standard_normal((n_dims, n_dims)))))
-    value, exact = densities.misfit(factor, base_covariance), exact_misfit(factor, base_covariance)
+    value, exact = misfit(factor, base_covariance), exact_misfit(factor, base_covariance)
     assert value < 0
     # An entry of Tᵀ W_0 T − I, of about this distance, is wrong by rounding; the value is about its square.
     condition = np.linalg.cond(base_covariance)
@@ -227,7 +232,7 @@ def test_misfit_is_the_formula_for_nearly_singular_precisions_too(n_dims, shrink
     rng = np.random.default_rng(20 + n_dims)
     base_covariance, factor = positive_definite(rng, n_dims), upper_factor(positive_definite(rng, n_dims))
     factor[:, -1] *= shrink
-    value = densities.misfit(factor, base_covariance)
+    value = misfit(factor, base_covariance)
     assert value == pytest.approx(exact_misfit(factor, base_covariance), rel=1e-12)
 
 
@@ -431,8 +436,9 @@ def test_a_base_that_has_shrunk_to_nothing_is_noticed(diagonal, bad):
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_compiled_numbers_are_those_of_python(n_dims):
     case = Case(n_dims)
+    scratch = np.linalg.cholesky(case.view.base_covariance), np.empty((n_dims, n_dims)), np.empty(n_dims)
     pieces = [
-        (densities.misfit, case.factors[0], case.view.base_covariance),
+        (densities.misfit, case.factors[0], case.view.base_covariance, *scratch),
         (densities.log_likelihood, case.x, case.view.means, case.factors),
         (densities.log_components_prior, case.view.means, case.factors, *case.base),
         (densities.log_base_prior, *case.base),

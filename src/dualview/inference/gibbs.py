@@ -17,7 +17,7 @@ from dualview import threads
 from dualview.behaviors.base import Params, Plain, Prior, Terms
 from dualview.errors import DegenerateError
 from dualview.inference.storage import PackedDraws
-from dualview.kernels import apart, assign, gaussian, noise, pooled, sweep
+from dualview.kernels import apart, assign, gaussian, noise, pooled, splits, sweep
 from dualview.kernels.streams import split, stream_of, streams_of
 from dualview.model import Model, State
 from dualview.views import ViewState
@@ -217,16 +217,20 @@ class Moving:
 
     def redraw_assignments(self, rng: Stream, n_auxiliary: int) -> NDArray[np.int64]:
         """z and latent vectors; empty clusters are dropped when their number is inferred. Returns the users of each cluster."""
-        inferred = self.model.partition.n_components is None
-        n_components, n_pool, n_room = len(self.columns[0]), self._n_pool(n_auxiliary), sweep.ROOM if inferred else 0
+        fixed = self.model.partition.n_components or 0
+        n_moves = 0 if self.model.pooled else splits.draw_moves(rng, fixed, self.terms.noise)
+        n_components, n_pool, n_room = len(self.columns[0]), self._n_pool(n_auxiliary), 0 if fixed else sweep.ROOM + n_moves
         drawn = [
             sweep.with_pool(rng, *components, n_pool, n_room, base, not self._apart)
             for components, base in ((self.columns[:2], self.base), (self.columns[2:], self.latent_base))
         ]
         self.columns, cores = (*drawn[0][:2], *drawn[1][:2]), (drawn[0][2], drawn[1][2])
         counts = assign.column_counts(self.z, n_components, n_pool, len(self.columns[0]))
+        if n_moves:
+            bases = (self.base, self.latent_base)
+            splits.split_and_merge(rng, n_moves, self.z, counts, self.alpha, self.features, self.latent, self.columns, bases)
         counts = self._reassign(rng, counts, n_components + np.arange(n_pool), cores)
-        if inferred:
+        if not fixed:
             self.columns = assign.compact(self.z, counts, self.columns)
             counts = counts[counts > 0]
         self.n_clusters = int(np.count_nonzero(counts))

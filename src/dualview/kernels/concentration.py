@@ -48,7 +48,7 @@ def draw_table_counts(rng, counts, concentration):
 
 
 @compiled
-def _log_rising(start, n):
+def log_rising(start, n):
     """lnΓ(start + n) − lnΓ(start), with its digits at large start."""
     if start < 1e4:
         return log_gamma(start + n) - log_gamma(start)
@@ -62,7 +62,7 @@ def log_process(counts, alpha):
     for k in range(counts.shape[0]):
         total += math.log(alpha) + log_gamma(float(counts[k]))
         n_users += counts[k]
-    return total - _log_rising(alpha, n_users)
+    return total - log_rising(alpha, n_users)
 
 
 @compiled
@@ -71,6 +71,6 @@ def log_finite(counts, alpha):
     total = n_users = 0.0
     for k in range(counts.shape[0]):
         if counts[k] > 0:
-            total += _log_rising(alpha / counts.shape[0], float(counts[k]))
+            total += log_rising(alpha / counts.shape[0], float(counts[k]))
             n_users += counts[k]
-    return total - _log_rising(alpha, n_users)
+    return total - log_rising(alpha, n_users)

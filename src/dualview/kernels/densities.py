@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from dualview.kernels.compiling import compiled
-from dualview.kernels.linalg import cholesky, multiply
+from dualview.kernels.linalg import cholesky
 from dualview.kernels.special import log1pmx, stirling_remainder
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -32,20 +32,25 @@ def log_wishart_constant(dof, spare, n_dims):
 
 
 @compiled
-def misfit(factor, base_covariance):
-    """ln|S W_0| − tr(S W_0) + D ≤ 0 for S = T Tᵀ, accurate also when S ≈ W_0⁻¹ and when S is nearly singular."""
+def misfit(factor, base_covariance, base_factor, product, column):
+    """ln|S W_0| − tr(S W_0) + D ≤ 0 for S = T Tᵀ, accurate also when S ≈ W_0⁻¹ and when S is nearly singular.
+
+    base_factor: the lower factor of W_0; product (D, D) and column (D,) to work in.
+    """
     n = factor.shape[0]
-    product = np.zeros((n, n))  # lower half of Tᵀ W_0 T
     far = 0.0
     for i in range(n):
-        column = multiply(base_covariance, factor[:, i])
-        for j in range(i + 1):
+        for k in range(n):
+            column[k] = 0.0
+            for j in range(i + 1):
+                column[k] += base_covariance[k, j] * factor[j, i]
+        for j in range(i + 1):  # lower half of Tᵀ W_0 T
+            product[i, j] = 0.0
             for k in range(j + 1):
                 product[i, j] += factor[k, j] * column[k]
             far = max(far, abs(product[i, j] - 1.0) if i == j else abs(product[i, j]))
     if far < 0.25:
         return _misfit_near_identity(product)
-    base_factor = cholesky(base_covariance)
     total = 0.0
     for i in range(n):
         total += 2.0 * (math.log(factor[i, i]) + math.log(base_factor[i, i])) - (product[i, i] - 1.0)
@@ -128,8 +133,9 @@ def log_components_prior(means, factors, base_mean, base_precision, base_covaria
     for i in range(n_dims):
         constant += math.log(precision_factor[i, i])
     total = n_components * constant
+    base_factor, product, column = cholesky(base_covariance), np.empty((n_dims, n_dims)), np.empty(n_dims)
     for k in range(n_components):
-        total += 0.5 * base_dof * misfit(factors[k], base_covariance)
+        total += 0.5 * base_dof * misfit(factors[k], base_covariance, base_factor, product, column)
         for i in range(n_dims):
             total -= (n_dims + 1) * math.log(factors[k, i, i])
             projection = 0.0
@@ -158,9 +164,20 @@ def log_pooled(means, base_mean, base_precision):
 @compiled
 def log_assigned(x, z, means, factors):
     """Σ_u ln p(x_u | component z_u), (M1)."""
-    total = 0.0
+    n_components, n_dims = means.shape
+    heights, total = np.empty(n_components), 0.0
+    for k in range(n_components):
+        heights[k] = -n_dims * _HALF_LOG_2PI
+        for i in range(n_dims):
+            heights[k] += math.log(factors[k, i, i])
     for u in range(x.shape[0]):
-        total += log_normal(x[u], means[z[u]], factors[z[u]])
+        k, square = z[u], 0.0
+        for i in range(n_dims):
+            projection = 0.0
+            for j in range(i + 1):
+                projection += factors[k, j, i] * (x[u, j] - means[k, j])
+            square += projection * projection
+        total += heights[k] - 0.5 * square
     return total
 
 

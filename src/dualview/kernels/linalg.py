@@ -86,7 +86,8 @@ def add_to_cholesky(factor, vector):
     for j in range(n):
         if vector[j] == 0.0:
             continue
-        diagonal = math.hypot(factor[j, j], vector[j])
+        square = factor[j, j] * factor[j, j] + vector[j] * vector[j]
+        diagonal = math.sqrt(square) if 1e-250 < square < 1e250 else math.hypot(factor[j, j], vector[j])
         cosine, sine = factor[j, j] / diagonal, vector[j] / diagonal
         factor[j, j] = diagonal
         for i in range(j + 1, n):

@@ -21,6 +21,7 @@ from dualview.kernels.packing import pack, row_widths
 from dualview.kernels.plain import redraw_plain, refresh
 from dualview.kernels.pool import cover
 from dualview.kernels.scales import draw_latent_scale
+from dualview.kernels.splits import draw_moves, split_and_merge
 
 ROOM = 3  # free columns beside clusters and pool; more are made when they run out
 
@@ -146,13 +147,15 @@ def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, late
     base = (mean, precision, covariance, dof)
     latent_means, latent_factors, mean, precision, covariance, dof = redraw_from(rng, z, latent, latent_means, latent_base)
     latent_base = (mean, precision, covariance, dof)
-    room = 0 if n_fixed else ROOM
+    n_moves = draw_moves(rng, n_fixed, terms[8])
+    room = 0 if n_fixed else ROOM + n_moves
     n_components = means.shape[0]
     means, factors, core = with_pool(rng, means, factors, n_pool, room, base, True)
     latent_means, latent_factors, latent_core = with_pool(rng, latent_means, latent_factors, n_pool, room, latent_base, True)
     columns = (means, factors, latent_means, latent_factors)
     n_columns = means.shape[0]
     counts = column_counts(z, n_components, n_pool, n_columns)
+    split_and_merge(rng, n_moves, z, counts, alpha, features, latent, columns, (base, latent_base))
     table = np.empty((n_columns, z.shape[0]))
     fill(table, 0, n_columns, x, counts, means, factors)
     pool = np.empty(n_pool, dtype=np.int64)

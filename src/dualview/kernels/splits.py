@@ -1,0 +1,326 @@
+"""Splits and merges of clusters, by Metropolis and Hastings (Jain and Neal 2007), while latent vectors stay where they are.
+
+Two users i and j are chosen at random. If they share a cluster it may fall into two, i's and j's; if they do not, their
+clusters may become one. For a split the other users come in a random order and are told one by one to which side they go, by
+how near they are to those already there; q_z is the probability of the sides. For a merge it is that of the sides as they are.
+The precisions of each new cluster are drawn in both views from q(S) = W(β + n − 1, M⁻¹), M = β W_0 + scatter of its vectors
+about their average, and its means, which are integrated out of all that is compared, at the end.
+
+A split of C into A and B is accepted with the chance min(1, r), a merge with min(1, 1/r),
+
+    r = α Γ(n_A) Γ(n_B) / Γ(n_C) · w_A w_B / w_C / q_z,    w = p(S) p(vectors | S) / q(S), for both views.
+
+A view is (vectors, base, root, known, sets, constant): vectors (U, D); base as in ``sweep``; root the lower factor of β W_0;
+known = (average (C, D), lower factors of the scatter about it (C, D, D)) of every cluster; sets = (average (3, D), lower
+factors of M (3, D, D), precision factors (3, D, D), work (4, D)) of A, B and C, s = 0, 1, 2; constant is what every w has,
+ln|R_0|/2 − (D/2) ln 2. One of no dimensions adds nothing.
+"""
+
+import math
+
+import numpy as np
+
+from dualview.kernels.compiling import compiled, inlined
+from dualview.kernels.concentration import log_rising
+from dualview.kernels.draws import normal, wishart_factor
+from dualview.kernels.gaussian import component_mean
+from dualview.kernels.linalg import add_to_cholesky, cholesky, factorise, join_cholesky, multiply, outer_square, solve_lower
+from dualview.kernels.special import log_gamma
+from dualview.kernels.streams import random
+
+MOVES = 6  # in a sweep that has any
+SHARE = 0.5  # of sweeps that have
+_LARGEST_DOF = 1e10  # of β: beyond it the weights would lose digits, and there are no moves, which never change β
+
+
+@compiled
+def join(u, s, n, vectors, average, spread, work):
+    """In place: user u joins a set of n users. The rotations are those of ``add_to_cholesky``, without a call for each user."""
+    share, n_dims = 1.0 / (n + 1.0), average.shape[1]
+    root = math.sqrt(n * share)
+    for i in range(n_dims):
+        away = vectors[u, i] - average[s, i]
+        work[i] = root * away
+        average[s, i] += share * away
+    for j in range(n_dims):
+        if work[j] != 0.0:
+            own, other = spread[s, j, j], work[j]
+            square = own * own + other * other
+            diagonal = math.sqrt(square) if 1e-250 < square < 1e250 else math.hypot(own, other)
+            inverse = 1.0 / diagonal
+            cosine, sine = own * inverse, other * inverse
+            spread[s, j, j] = diagonal
+            for i in range(j + 1, n_dims):
+                below = spread[s, i, j]
+                spread[s, i, j] = cosine * below + sine * work[i]
+                work[i] = cosine * work[i] - sine * below
+
+
+@compiled
+def view_of(vectors, base, z, counts):
+    """A view with what is known of every cluster."""
+    n_columns, n_dims = counts.shape[0], vectors.shape[1]
+    root, base_root, constant = cholesky(base[2]), cholesky(base[1]), 0.0
+    for i in range(n_dims):
+        constant += math.log(base_root[i, i]) - 0.5 * math.log(2.0)
+        for j in range(i + 1):
+            root[i, j] *= math.sqrt(base[3])
+    known = np.zeros((n_columns, n_dims)), np.zeros((n_columns, n_dims, n_dims))
+    sets = np.empty((3, n_dims)), np.empty((3, n_dims, n_dims)), np.empty((3, n_dims, n_dims)), np.empty((4, n_dims))
+    seen = np.zeros(n_columns, dtype=np.int64)
+    for u in range(z.shape[0]):
+        join(u, z[u], seen[z[u]], vectors, known[0], known[1], sets[3][0])
+        seen[z[u]] += 1
+    return vectors, base, root, known, sets, constant
+
+
+@compiled
+def learn(column, z, view):
+    """In place: what is known of a cluster that has changed."""
+    vectors, known, sets = view[0], view[3], view[4]
+    n = 0
+    for i in range(vectors.shape[1]):
+        known[0][column, i] = 0.0
+        for j in range(vectors.shape[1]):
+            known[1][column, i, j] = 0.0
+    for u in range(z.shape[0]):
+        if z[u] == column:
+            join(u, column, n, vectors, known[0], known[1], sets[3][0])
+            n += 1
+
+
+@compiled
+def of_one(s, u, view):
+    """In place: set s has one user."""
+    vectors, root, sets = view[0], view[2], view[4]
+    for i in range(vectors.shape[1]):
+        sets[0][s, i] = vectors[u, i]
+        for j in range(vectors.shape[1]):
+            sets[1][s, i, j] = root[i, j]
+
+
+@compiled
+def of_column(s, column, factors, view):
+    """In place: set s is a cluster, and has its precision."""
+    root, known, sets = view[2], view[3], view[4]
+    for i in range(root.shape[0]):
+        sets[0][s, i] = known[0][column, i]
+        for j in range(root.shape[0]):
+            sets[1][s, i, j] = root[i, j]
+            sets[2][s, i, j] = factors[column, i, j]
+    join_cholesky(sets[1][s], known[1][column], sets[3][0])
+
+
+@compiled
+def of_both(n, column, n_second, view):
+    """In place: C is A, of n users, with a cluster of n_second users."""
+    known, sets = view[3], view[4]
+    share = n_second / (n + n_second)
+    for i in range(sets[0].shape[1]):
+        for j in range(sets[0].shape[1]):
+            sets[1][2, i, j] = sets[1][0, i, j]
+    join_cholesky(sets[1][2], known[1][column], sets[3][0])
+    work = sets[3][0]
+    for i in range(sets[0].shape[1]):
+        away = known[0][column, i] - sets[0][0, i]
+        sets[0][2, i] = sets[0][0, i] + share * away
+        work[i] = math.sqrt(n * share) * away
+    add_to_cholesky(sets[1][2], work)
+
+
+@compiled
+def propose(rng, s, n, view):
+    """In place: the precision of a new set."""
+    wishart_factor(rng, view[1][3] + n - 1.0, view[4][1][s], view[4][2][s])
+
+
+@compiled
+def log_weight(s, n, view):
+    """ln w of a set of n users in one view, without the power of π, n D/2 of them: these add up over users."""
+    _, (base_mean, base_precision, _, dof), root, _, (average, spread, factors, work), total = view
+    n_dims = root.shape[0]
+    away, pulled, held, matrix = work[0], work[1], work[2], np.empty((n_dims, n_dims))
+    for i in range(n_dims):
+        total += math.log(factors[s, i, i]) + log_rising(0.5 * (dof - i), 0.5 * (n - 1.0))
+        total -= (n - 1.0) * math.log(root[i, i]) + (dof + n - 1.0) * math.log(spread[s, i, i] / root[i, i])
+        away[i] = average[s, i] - base_mean[i]
+    outer_square(factors[s], float(n), matrix)  # n S
+    for i in range(n_dims):  # the average's covariance about μ_0 is (n S)⁻¹ + R_0⁻¹, its precision n S Λ⁻¹ R_0, Λ = R_0 + n S
+        pulled[i] = held[i] = 0.0
+        for j in range(n_dims):
+            pulled[i] += matrix[i, j] * away[j]
+            held[i] += base_precision[i, j] * away[j]
+    for i in range(n_dims):
+        for j in range(n_dims):
+            matrix[i, j] += base_precision[i, j]
+    factorise(matrix)
+    solve_lower(matrix, pulled)
+    solve_lower(matrix, held)
+    for i in range(n_dims):
+        total -= math.log(matrix[i, i]) + 0.5 * pulled[i] * held[i]
+    return total
+
+
+@inlined
+def level(s, n, view):
+    """The part of a set's attraction that does not depend on who is attracted."""
+    dof, spread = view[1][3], view[4][1]
+    product, total = (dof + n) * n / (n + 1.0), 0.0
+    for i in range(spread.shape[1]):
+        total += 0.5 * math.log(product) - math.log(spread[s, i, i])
+    return total
+
+
+@compiled
+def distance(u, s, n, view):
+    """The part of a set's attraction that does."""
+    vectors, average, spread, work = view[0], view[4][0], view[4][1], view[4][3]
+    square = 0.0
+    for i in range(average.shape[1]):
+        rest = vectors[u, i] - average[s, i]
+        for k in range(i):
+            rest -= spread[s, i, k] * work[0, k]
+        work[0, i] = rest / spread[s, i, i]
+        square += work[0, i] * work[0, i]
+    return 0.5 * (view[1][3] + n) * math.log1p(square * n / (n + 1.0))
+
+
+@compiled
+def allocate(rng, drawn, n_others, others, sides, sizes, features, latent):
+    """In place on the sets A and B, and on the sides when they are drawn: others join in turn; returns ln q_z."""
+    levels = np.empty(2)
+    for s in range(2):
+        levels[s] = level(s, 1, features) + level(s, 1, latent)
+    total = 0.0
+    for t in range(n_others):
+        u, odds = others[t], levels[0] - levels[1]
+        odds += distance(u, 1, sizes[1], features) - distance(u, 0, sizes[0], features)
+        odds += distance(u, 1, sizes[1], latent) - distance(u, 0, sizes[0], latent)
+        less = math.exp(-abs(odds))  # the less likely side against the other
+        likely = 0 if odds > 0.0 else 1
+        if drawn:
+            sides[t] = 1 - likely if random(rng) * (1.0 + less) < less else likely
+        s = sides[t]
+        total -= math.log1p(less) + (0.0 if s == likely else abs(odds))
+        join(u, s, sizes[s], features[0], features[4][0], features[4][1], features[4][3][0])
+        join(u, s, sizes[s], latent[0], latent[4][0], latent[4][1], latent[4][3][0])
+        sizes[s] += 1
+        levels[s] = math.log(sizes[s]) + level(s, sizes[s], features) + level(s, sizes[s], latent)
+    return total
+
+
+@compiled
+def settle(rng, column, s, n, means, factors, view):
+    """In place: a column becomes the cluster of set s, with the precision it was proposed with and a mean, (C2)."""
+    (base_mean, base_precision, _, _), (average, _, proposed, work) = view[1], view[4]
+    n_dims = means.shape[1]
+    matrix, linear = np.empty((n_dims, n_dims)), multiply(base_precision, base_mean)
+    for i in range(n_dims):
+        work[3, i] = n * average[s, i]
+        for j in range(n_dims):
+            factors[column, i, j] = proposed[s, i, j]
+    component_mean(linear, base_precision, float(n), work[3], factors[column], means[column], matrix)
+    normal(rng, means[column], matrix)
+
+
+@inlined
+def members(rng, z, i, j, others):
+    """In place: the others of the clusters of i and j, in an order all of which are alike; returns their number."""
+    n = 0
+    for u in range(z.shape[0]):
+        if (z[u] == z[i] or z[u] == z[j]) and u != i and u != j:
+            place = min(int(random(rng) * (n + 1)), n)
+            others[n] = others[place]
+            others[place] = u
+            n += 1
+    return n
+
+
+@compiled
+def draw_moves(rng, n_fixed, noise):
+    """How many moves a sweep has; none where the number of clusters is fixed or clusters have a noise of their own."""
+    return MOVES if n_fixed == 0 and noise.shape[0] == 0 and random(rng) < SHARE else 0
+
+
+@compiled
+def split_and_merge(rng, n_moves, z, counts, alpha, features, latent, columns, bases):
+    """In place on z, counts (as in ``assign``) and columns: some moves. For each there must be a free column.
+
+    Returns how many splits and how many merges were accepted.
+    """
+    means, factors, latent_means, latent_factors = columns
+    n_users, n_splits, n_merges = z.shape[0], 0, 0
+    if n_moves == 0 or n_users < 2 or bases[0][3] > _LARGEST_DOF or bases[1][3] > _LARGEST_DOF:
+        return n_splits, n_merges
+    x, f = view_of(features, bases[0], z, counts), view_of(latent, bases[1], z, counts)
+    sizes, weights = np.empty(3, dtype=np.int64), np.empty(3)
+    others, sides = np.empty(n_users, dtype=np.int64), np.empty(n_users, dtype=np.int64)
+    for _ in range(n_moves):
+        i = min(int(random(rng) * n_users), n_users - 1)
+        j = min(int(random(rng) * (n_users - 1)), n_users - 2)
+        j += j >= i
+        first, second, height = z[i], z[j], math.log(1.0 - random(rng))
+        splits = first == second
+        n_others, log_sides = 0, 0.0
+        if splits:
+            n_others = members(rng, z, i, j, others)
+            for s in range(2):
+                of_one(s, j if s else i, x)
+                of_one(s, j if s else i, f)
+                sizes[s] = 1
+            log_sides = allocate(rng, True, n_others, others, sides, sizes, x, f)
+            of_column(2, first, factors, x)
+            of_column(2, first, latent_factors, f)
+            sizes[2] = counts[first]
+        else:
+            for s in range(2):
+                of_column(s, second if s else first, factors, x)
+                of_column(s, second if s else first, latent_factors, f)
+                sizes[s] = counts[second] if s else counts[first]
+            of_both(sizes[0], second, sizes[1], x)
+            of_both(sizes[0], second, sizes[1], f)
+            sizes[2] = sizes[0] + sizes[1]
+        for s in range(3):
+            if splits == (s < 2):
+                propose(rng, s, sizes[s], x)
+                propose(rng, s, sizes[s], f)
+            weights[s] = log_weight(s, sizes[s], x) + log_weight(s, sizes[s], f) + log_gamma(float(sizes[s]))
+        ratio = math.log(alpha) + weights[0] + weights[1] - weights[2]
+        if splits:
+            if not height < ratio - log_sides:
+                continue
+            column = 0
+            while counts[column] >= 0:
+                column += 1
+            z[j], counts[first], counts[column] = column, sizes[0], sizes[1]
+            for t in range(n_others):
+                z[others[t]] = column if sides[t] == 1 else first
+            settle(rng, column, 1, sizes[1], means, factors, x)
+            settle(rng, column, 1, sizes[1], latent_means, latent_factors, f)
+            settle(rng, first, 0, sizes[0], means, factors, x)
+            settle(rng, first, 0, sizes[0], latent_means, latent_factors, f)
+            learn(column, z, x)
+            learn(column, z, f)
+            n_splits += 1
+        else:
+            if not height < -ratio:  # the probability of the sides, at most 1, can only make it less
+                continue
+            n_others = members(rng, z, i, j, others)
+            for t in range(n_others):
+                sides[t] = 0 if z[others[t]] == first else 1
+            for s in range(2):
+                of_one(s, j if s else i, x)
+                of_one(s, j if s else i, f)
+                sizes[s] = 1
+            log_sides = allocate(rng, False, n_others, others, sides, sizes, x, f)
+            if not height < log_sides - ratio:
+                continue
+            z[j], counts[first], counts[second] = first, sizes[2], -1
+            for t in range(n_others):
+                z[others[t]] = first
+            settle(rng, first, 2, sizes[2], means, factors, x)
+            settle(rng, first, 2, sizes[2], latent_means, latent_factors, f)
+            n_merges += 1
+        learn(first, z, x)
+        learn(first, z, f)
+    return n_splits, n_merges
