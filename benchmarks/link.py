@@ -182,8 +182,8 @@ def run(forums: dict[str, tuple[Path, dict[str, Any]]], plan: argparse.Namespace
             rows.append(row | {"cpu_seconds": time.process_time() - began})
             write_whole(place, pd.DataFrame(rows).to_csv(index=False, float_format="%.6g").encode())
             print(f"{name}, {n} threads, subset {k}, {model}: R² {scores['r2']:.4f}, NLL {scores['nll']:.4f}", flush=True)
-    order = {name: place for place, name in enumerate(forums)}
-    return pd.DataFrame(rows).sort_values(
+    order = {name: number for number, name in enumerate(forums)}
+    return pd.read_csv(place).sort_values(
         ["forum", "threads", "subset"], key=lambda v: v.map(order) if v.name == "forum" else v
     )
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from dualview.errors import DegenerateError
 from dualview.inference import gibbs
-from dualview.kernels.densities import misfit
+from dualview.kernels import densities
+from dualview.kernels.linalg import cholesky
 from dualview.model import Model, State
 from dualview.views import PooledState
 
@@ -50,6 +51,12 @@ def mutate(kernel: Any, old: str, new: str) -> Any:
     scope = dict(kernel.py_func.__globals__)
     exec(source[source.index("def ") :].replace(old, new), scope)
     return numba.njit(nogil=True, error_model="numpy")(scope[kernel.py_func.__name__])
+
+
+def misfit(factor: NDArray[np.float64], base_covariance: NDArray[np.float64]) -> float:
+    """ln|S W_0| − tr(S W_0) + D, by the kernel."""
+    n = len(factor)
+    return float(densities.misfit(factor, base_covariance, cholesky(base_covariance), np.empty((n, n)), np.empty(n)))
 
 
 def view_statistics(model: Model, state: State) -> dict[str, float]:
