@@ -87,30 +87,29 @@ def test_weights_are_prior_times_likelihood_over_proposal(n_dims, dof):
 
 @pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (2, 1)])
 def test_chances_of_sides_add_up_to_one(n_dims, n_latent):
-    """Over all sides of four users; what is drawn has the chance that is said."""
-    rng, (features, latent) = np.random.default_rng(0), (Case(n_dims), Case(n_latent))
-    others = np.array([7, 2, 9, 4])
+    """Over all sides of four users in one order. What is drawn has the chance that is said: E 1/q is the number of sides."""
+    features, latent = Case(n_dims), Case(n_latent)
 
-    def chance(sides, drawn=False):
-        for case in (features, latent):
-            splits.of_one(0, 0, case.view)
-            splits.of_one(1, 1, case.view)
-        sizes = np.array([1, 1, 0])
-        value = splits.allocate(rng, drawn, 4, others, sides, sizes, features.view, latent.view)
-        np.testing.assert_array_equal(sizes[:2], 1 + np.bincount(sides, minlength=2))
-        return np.exp(value)
+    def chance(z, seed, drawn):
+        """The sides of users 2 to 5, with 0 and 1 where they begin, and their chance."""
+        others, sides, sizes = (np.zeros(6, dtype=np.int64) for _ in range(3))
+        rng = np.random.default_rng(seed)
+        value = splits.allocate(rng, drawn, 0, 1, z, others, sides, sizes, features.view, latent.view)
+        np.testing.assert_array_equal(sizes[:2], 1 + np.bincount(sides[:4], minlength=2))
+        return sides[np.argsort(others[:4])], np.exp(value)
 
-    chances = {sides: chance(np.array(sides)) for sides in itertools.product((0, 1), repeat=4)}
-    assert sum(chances.values()) == pytest.approx(1.0, rel=1e-12)
-    counts = dict.fromkeys(chances, 0)
-    for _ in range(4000):
-        sides = np.zeros(4, dtype=np.int64)
-        said = chance(sides, drawn=True)
-        assert said == pytest.approx(chances[tuple(sides.tolist())], rel=1e-12)
-        counts[tuple(sides.tolist())] += 1
-    expected = 4000 * np.array(list(chances.values()))
-    scores = (np.array(list(counts.values())) - expected) / np.sqrt(expected * (1 - expected / 4000))
-    assert np.abs(scores[expected > 5]).max() < 4.5
+    total = 0.0
+    for sides in itertools.product((0, 1), repeat=4):
+        told, said = chance(np.array([0, 1, *sides]), 7, drawn=False)
+        np.testing.assert_array_equal(told, sides)
+        total += said
+    assert total == pytest.approx(1.0, rel=1e-12)
+    inverse = []
+    for seed in range(3000):
+        sides, said = chance(np.zeros(6, dtype=np.int64), seed, drawn=True)
+        assert said == pytest.approx(chance(np.array([0, 1, *sides]), seed, drawn=False)[1], rel=1e-12)
+        inverse.append(1.0 / said)
+    assert abs(np.mean(inverse) - 16.0) < 4.5 * np.std(inverse) / np.sqrt(len(inverse))
 
 
 class Prior:
@@ -163,7 +162,7 @@ def test_moves_from_the_prior_stay_in_it(n_dims, n_latent):
 
 
 def sides_are_free():
-    return mutate(splits.split_and_merge, "height < ratio - log_sides", "height < ratio")
+    return mutate(splits.split_and_merge, "ratio - log_sides if splits", "ratio if splits")
 
 
 def weights_without_means():
@@ -182,7 +181,7 @@ def means_forget_their_users():
 
 
 def merges_weigh_alpha_twice():
-    return mutate(splits.split_and_merge, "height < log_sides - ratio", "height < log_sides - ratio + math.log(0.5)")
+    return mutate(splits.split_and_merge, "else log_sides - ratio", "else log_sides - ratio + math.log(0.5)")
 
 
 MUTANTS = [sides_are_free, weights_without_means, miscounted_proposal, means_forget_their_users, merges_weigh_alpha_twice]

@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from dualview.kernels.compiling import compiled, inlined
+from dualview.kernels.compiling import compiled
 from dualview.kernels.concentration import log_rising
 from dualview.kernels.draws import normal, wishart_factor
 from dualview.kernels.gaussian import component_mean
@@ -161,7 +161,7 @@ def log_weight(s, n, view):
     return total
 
 
-@inlined
+@compiled
 def level(s, n, view):
     """The part of a set's attraction that does not depend on who is attracted."""
     dof, spread = view[1][3], view[4][1]
@@ -186,26 +186,33 @@ def distance(u, s, n, view):
 
 
 @compiled
-def allocate(rng, drawn, n_others, others, sides, sizes, features, latent):
-    """In place on the sets A and B, and on the sides when they are drawn: others join in turn; returns ln q_z."""
+def allocate(rng, drawn, i, j, z, others, sides, sizes, features, latent):
+    """In place on the sets A and B, others and, when they are drawn, sides: all join i or j in turn; returns ln q_z."""
+    n_others = members(rng, z, i, j, others)
     levels = np.empty(2)
     for s in range(2):
-        levels[s] = level(s, 1, features) + level(s, 1, latent)
+        of_one(s, j if s == 1 else i, features)
+        of_one(s, j if s == 1 else i, latent)
+        sizes[s] = 1
+        levels[s] = level(s, sizes[s], features) + level(s, sizes[s], latent)
     total = 0.0
     for t in range(n_others):
         u, odds = others[t], levels[0] - levels[1]
-        odds += distance(u, 1, sizes[1], features) - distance(u, 0, sizes[0], features)
-        odds += distance(u, 1, sizes[1], latent) - distance(u, 0, sizes[0], latent)
+        for s in range(2):
+            away = distance(u, s, sizes[s], features) + distance(u, s, sizes[s], latent)
+            odds += away if s == 1 else -away
         less = math.exp(-abs(odds))  # the less likely side against the other
         likely = 0 if odds > 0.0 else 1
         if drawn:
             sides[t] = 1 - likely if random(rng) * (1.0 + less) < less else likely
+        else:
+            sides[t] = 0 if z[u] == z[i] else 1
         s = sides[t]
         total -= math.log1p(less) + (0.0 if s == likely else abs(odds))
         join(u, s, sizes[s], features[0], features[4][0], features[4][1], features[4][3][0])
         join(u, s, sizes[s], latent[0], latent[4][0], latent[4][1], latent[4][3][0])
         sizes[s] += 1
-        levels[s] = math.log(sizes[s]) + level(s, sizes[s], features) + level(s, sizes[s], latent)
+        levels[s] = level(s, sizes[s], features) + level(s, sizes[s], latent) + math.log(sizes[s])
     return total
 
 
@@ -223,7 +230,7 @@ def settle(rng, column, s, n, means, factors, view):
     normal(rng, means[column], matrix)
 
 
-@inlined
+@compiled
 def members(rng, z, i, j, others):
     """In place: the others of the clusters of i and j, in an order all of which are alike; returns their number."""
     n = 0
@@ -260,67 +267,48 @@ def split_and_merge(rng, n_moves, z, counts, alpha, features, latent, columns, b
         j = min(int(random(rng) * (n_users - 1)), n_users - 2)
         j += j >= i
         first, second, height = z[i], z[j], math.log(1.0 - random(rng))
-        splits = first == second
-        n_others, log_sides = 0, 0.0
+        splits, log_sides = first == second, 0.0
         if splits:
-            n_others = members(rng, z, i, j, others)
-            for s in range(2):
-                of_one(s, j if s else i, x)
-                of_one(s, j if s else i, f)
-                sizes[s] = 1
-            log_sides = allocate(rng, True, n_others, others, sides, sizes, x, f)
-            of_column(2, first, factors, x)
-            of_column(2, first, latent_factors, f)
-            sizes[2] = counts[first]
-        else:
-            for s in range(2):
-                of_column(s, second if s else first, factors, x)
-                of_column(s, second if s else first, latent_factors, f)
-                sizes[s] = counts[second] if s else counts[first]
+            log_sides = allocate(rng, splits, i, j, z, others, sides, sizes, x, f)
+        for s in range(3):
+            if splits != (s < 2):  # a cluster that there is
+                column = second if s == 1 else first
+                of_column(s, column, factors, x)
+                of_column(s, column, latent_factors, f)
+                sizes[s] = counts[column]
+        if not splits:
             of_both(sizes[0], second, sizes[1], x)
             of_both(sizes[0], second, sizes[1], f)
             sizes[2] = sizes[0] + sizes[1]
         for s in range(3):
-            if splits == (s < 2):
+            if splits == (s < 2):  # one that there may be
                 propose(rng, s, sizes[s], x)
                 propose(rng, s, sizes[s], f)
             weights[s] = log_weight(s, sizes[s], x) + log_weight(s, sizes[s], f) + log_gamma(float(sizes[s]))
         ratio = math.log(alpha) + weights[0] + weights[1] - weights[2]
+        if not splits and height < -ratio:  # the probability of the sides, at most 1, can only make it less
+            log_sides = allocate(rng, splits, i, j, z, others, sides, sizes, x, f)
+        if not height < (ratio - log_sides if splits else log_sides - ratio):
+            continue
+        column = second
         if splits:
-            if not height < ratio - log_sides:
-                continue
+            n_splits += 1
             column = 0
             while counts[column] >= 0:
                 column += 1
-            z[j], counts[first], counts[column] = column, sizes[0], sizes[1]
-            for t in range(n_others):
-                z[others[t]] = column if sides[t] == 1 else first
-            settle(rng, column, 1, sizes[1], means, factors, x)
-            settle(rng, column, 1, sizes[1], latent_means, latent_factors, f)
-            settle(rng, first, 0, sizes[0], means, factors, x)
-            settle(rng, first, 0, sizes[0], latent_means, latent_factors, f)
-            learn(column, z, x)
-            learn(column, z, f)
-            n_splits += 1
+            counts[first], counts[column] = sizes[0], sizes[1]
+            z[j] = column
         else:
-            if not height < -ratio:  # the probability of the sides, at most 1, can only make it less
-                continue
-            n_others = members(rng, z, i, j, others)
-            for t in range(n_others):
-                sides[t] = 0 if z[others[t]] == first else 1
-            for s in range(2):
-                of_one(s, j if s else i, x)
-                of_one(s, j if s else i, f)
-                sizes[s] = 1
-            log_sides = allocate(rng, False, n_others, others, sides, sizes, x, f)
-            if not height < log_sides - ratio:
-                continue
-            z[j], counts[first], counts[second] = first, sizes[2], -1
-            for t in range(n_others):
-                z[others[t]] = first
-            settle(rng, first, 2, sizes[2], means, factors, x)
-            settle(rng, first, 2, sizes[2], latent_means, latent_factors, f)
             n_merges += 1
-        learn(first, z, x)
-        learn(first, z, f)
+            counts[first], counts[second] = sizes[2], -1
+            z[j] = first
+        for t in range(sizes[0] + sizes[1] - 2):
+            z[others[t]] = column if splits and sides[t] == 1 else first
+        for s in range(3):
+            if splits == (s < 2):
+                to = column if s == 1 else first
+                settle(rng, to, s, sizes[s], means, factors, x)
+                settle(rng, to, s, sizes[s], latent_means, latent_factors, f)
+                learn(to, z, x)
+                learn(to, z, f)
     return n_splits, n_merges
