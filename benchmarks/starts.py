@@ -2,18 +2,22 @@
 
 Of each scenario of the paper, 50 users and 100 threads: two chains from each start, 5,000 iterations, the first 500 left out,
 with other seeds in each repeat; rank-normalised R̂ over the four chains. Then a forum of 500 users in ten clusters that overlap:
-log joint density and clusters along a chain from each start.
+clusters along a chain from a single cluster and one from forty at random, with splits and merges and without.
 """
 
+import itertools
 import sys
 import warnings
+from contextlib import ExitStack
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import dualview as dv
 from benchmarks import mixing, scale
 from dualview.inference import gibbs
+from dualview.kernels import splits
 from dualview.model import Model
 from dualview.partitions import partition_prior
 from dualview.posterior.diagnostics import table
@@ -44,38 +48,46 @@ def r_hats(scenario: str, repeat: int) -> Any:
 
 
 def agreement(n_repeats: int) -> None:
-    """The largest R̂ of every repeat."""
-    print("Largest R-hat of a repeat (its scalar), and that of the number of clusters")
+    """R̂ over the repeats: of the scalar that has the largest in each, and of the number of clusters."""
+    print(f"R-hat of {n_repeats} repeats: median, largest, how many below 1.01")
     for scenario in mixing.SCENARIOS:
         found = [r_hats(scenario, repeat) for repeat in range(n_repeats)]
-        largest = [f"{r.max():.4f} ({r.idxmax()})" for r in found]
-        clusters = [f"{r['n_clusters']:.4f}" for r in found]
-        print(f"  {scenario}: {', '.join(largest)}; clusters {', '.join(clusters)}", flush=True)
+        for name, values in (
+            ("largest of a repeat", [r.max() for r in found]),
+            ("number of clusters", [r["n_clusters"] for r in found]),
+        ):
+            below = np.count_nonzero(np.array(values) < 1.01)
+            print(f"  {scenario:13s} {name:20s} {np.median(values):.4f} {max(values):.4f} {below}", flush=True)
+        print(f"  {scenario:13s} slowest: {', '.join(sorted({r.idxmax() for r in found}))}", flush=True)
 
 
 def journey(n_users: int = 500) -> None:
-    """From far away on a larger forum."""
-    rng = np.random.default_rng(0)
-    z = rng.integers(0, scale.N_CLUSTERS, n_users)
-    features = rng.standard_normal((scale.N_CLUSTERS, scale.N_FEATURES))[z] + rng.standard_normal((n_users, scale.N_FEATURES))
-    behavior = scale.forum(n_users, 10 * n_users)[1]
+    """From far away on a larger forum, with splits and merges and without; in blocks, where they can be left out."""
+    data = np.random.default_rng(0)
+    z = data.integers(0, scale.N_CLUSTERS, n_users)
+    centres = data.standard_normal((scale.N_CLUSTERS, scale.N_FEATURES))
+    features = centres[z] + data.standard_normal((n_users, scale.N_FEATURES))
     working = np.ascontiguousarray(Whitening.of_data(features).to_working(features))
-    model = Model(partition_prior(None), working, behavior.prepare(None)[1], n_users)
-    print(f"\nClusters of at least five users, and log joint, after iterations {', '.join(map(str, PLACES))}: {n_users} users")
-    for name, start in {
-        "one cluster": np.zeros(n_users, dtype=np.int64),
-        "forty at random": rng.integers(0, 40, n_users),
-    }.items():
-        state, seen = gibbs.start(rng, model, start), []
-        for iteration in range(1, PLACES[-1] + 1):
-            state, _ = gibbs.step(rng, model, state, 3)
-            if iteration in PLACES:
-                seen.append(f"{np.count_nonzero(state.counts >= 5)} ({model.log_joint(state):.0f})")
-        print(f"  {name}: {', '.join(seen)}")
+    likelihood = scale.forum(n_users, 10 * n_users)[1].prepare(None)[1]
+    model = Model(partition_prior(None), working, likelihood, n_users)
+    starts = {"one cluster": np.zeros(n_users, dtype=np.int64), "forty at random": data.integers(0, 40, n_users)}
+    print(f"\nClusters of at least five users after {', '.join(map(str, PLACES))} iterations: {n_users} users")
+    for moves, (name, start) in itertools.product((True, False), starts.items()):
+        rng, seen = np.random.default_rng(1), []
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(gibbs, "BLOCK", n_users - 1))
+            if not moves:
+                stack.enter_context(patch.object(splits, "draw_moves", lambda *_: 0))
+            state = gibbs.start(rng, model, start)
+            for iteration in range(1, PLACES[-1] + 1):
+                state, _ = gibbs.step(rng, model, state, 3)
+                if iteration in PLACES:
+                    seen.append(str(np.count_nonzero(state.counts >= 5)))
+        print(f"  {'with' if moves else 'without':8s} splits and merges, from {name:16s} {', '.join(seen)}", flush=True)
 
 
 if __name__ == "__main__":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        agreement(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+        agreement(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
         journey()
