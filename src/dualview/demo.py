@@ -36,7 +36,7 @@ def run(out: Path, seed: int, users: int, threads: int, draws: int, quiet: bool)
     plots.require_matplotlib()
     forum = agreement(users, threads, seed=seed, noise_variance=_NOISE_VARIANCE)
     if not quiet:
-        print("The very first run compiles for up to a minute before anything moves.", file=sys.stderr, flush=True)
+        print("The very first run compiles for about a minute before anything moves.", file=sys.stderr, flush=True)
     dual = _fit("dual-DP", forum.features, forum, seed, draws, quiet)
     single = _fit("single", None, forum, seed, draws, quiet)
     findings = _findings(forum, dual, single)
