@@ -37,5 +37,6 @@ def test_memory_is_flat_over_fifty_thousand_draws(tmp_path: Path) -> None:
         if chain == 0 and iteration in (10_000, 49_900):
             seen[iteration] = psutil.Process().memory_info().rss / 1e6
 
-    fit(n_warmup=0, n_draws=50_000, n_chains=1, n_clusters=1, checkpoint=tmp_path / "run", progress=look)
+    often = {"checkpoint": tmp_path / "run", "checkpoint_interval": 0.05}  # many times before the first look
+    fit(n_warmup=0, n_draws=50_000, n_chains=1, n_clusters=1, progress=look, **often)
     assert seen[49_900] - seen[10_000] < 10
