@@ -134,7 +134,7 @@ def weights_of(alpha, n_fixed, n_pool):
 
 @inlined
 def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, latent_means, latent_base, terms):
-    """Scale of the latent vectors, views, clusters' noise, assignments, α; n_fixed: components, 0 when inferred.
+    """Scale of the latent vectors, views, splits and merges, clusters' noise, assignments, α; n_fixed: 0 when inferred.
 
     n_pool as in ``assign``: there is a pool when the number of components is inferred. features (U, D) and x (D, U) are the
     same numbers. z, latent and the residuals change in place. Returns α, the users of the components, clusters opened, a user
