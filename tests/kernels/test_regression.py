@@ -105,7 +105,8 @@ def test_large_systems_are_solved_as_small_ones(n):
     noise, problem = rng.standard_normal(n), Problem(40, n)
     precision = np.diag(problem.prior_precision) + problem.noise_precision * problem.design.T @ problem.design
     expected = problem.mean + np.linalg.solve(np.linalg.cholesky(precision).T, noise)
-    np.testing.assert_allclose(problem.by_coefficients(noise), expected, rtol=1e-8, atol=1e-9)
+    drawn = ByCoefficients(problem.design, problem.outcome).draw(Scripted(noise), *problem.prior)
+    np.testing.assert_allclose(drawn, expected, rtol=1e-8, atol=1e-9)
     problem = Problem(n, 40)
     noise, outcome_noise = rng.standard_normal(40), rng.standard_normal(n)
     prior_draw = problem.prior_mean + noise / np.sqrt(problem.prior_precision)
