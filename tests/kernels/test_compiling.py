@@ -111,6 +111,74 @@ def test_sums_in_any_order_are_the_same_up_to_rounding_and_keep_nan():
         assert not math.isfinite(dot(np.append(a, bad), np.append(b, 1.0)))
 
 
+def _row_sums(matrix):
+    sums = np.zeros(matrix.shape[0])
+    for i in range(matrix.shape[0]):
+        if matrix[i, 0] < 0.0:
+            raise ValueError("a row begins below zero")
+        for j in range(matrix.shape[1]):
+            sums[i] += matrix[i, j]
+    return sums
+
+
+def _pair():
+    """A kernel and one that calls it, both never compiled before."""
+    inner = compiling.uncached(_row_sums)
+
+    @compiling.uncached
+    def outer(matrix, n):
+        last = inner(matrix)
+        for _ in range(n):
+            last = inner(matrix) + 0.0 * last
+        return last, inner(matrix)[0]
+
+    return inner, outer
+
+
+@pytest.mark.parametrize("parts", [True, False])
+def test_a_kernel_called_by_a_kernel_is_a_part_of_it(monkeypatch, parts):
+    """With nothing made for Python until Python calls it, and errors that come through. A later Numba does without parts."""
+    if not parts:
+        monkeypatch.setattr(compiling, "_LAST_WITH_PARTS", (0, 0))
+    inner, outer = _pair()
+    matrix = np.arange(12.0).reshape(3, 4)
+    sums, first = outer(matrix, 2)
+    assert len(inner.overloads) == (not parts)
+    assert np.array_equal(sums, matrix.sum(axis=1))
+    assert first == 6.0
+    assert np.array_equal(inner(matrix), sums)
+    assert len(inner.overloads) == 1
+    with pytest.raises(ValueError, match="below zero"):
+        outer(-1.0 - matrix, 2)
+
+
+MEMORY = """
+import numpy as np
+from numba.core.runtime import rtsys
+from dualview.kernels.linalg import cholesky
+from dualview.kernels.compiling import uncached
+
+@uncached
+def many(matrix, n):
+    total = 0.0
+    for _ in range(n):
+        total += cholesky(cholesky(matrix))[0, 0]
+    return total
+
+many(np.eye(3), 1)
+before = rtsys.get_allocation_stats()
+many(np.eye(3), 1000)
+after = rtsys.get_allocation_stats()
+print(after.mi_alloc - before.mi_alloc, after.mi_free - before.mi_free)
+"""
+
+
+def test_arrays_of_parts_are_given_back(package):
+    taken, given = run(package, MEMORY, NUMBA_NRT_STATS="1")
+    assert taken >= 2000
+    assert given == taken
+
+
 @pytest.mark.parametrize("was_on", [True, False])
 def test_the_collector_rests_while_something_is_compiled(was_on: bool) -> None:
     """Also when it fails; afterwards it is as it was."""

@@ -22,7 +22,7 @@ _LARGE_DOF = 1e4
 _LOG_2 = math.log(2.0)
 
 
-@inlined
+@compiled
 def scatter_roots(scatters, base_covariance):
     """λ (K, D): the eigenvalues of W_0⁻¹ C_k, from lower factors of the C_k."""
     n_components, n_dims = scatters.shape[:2]
@@ -140,7 +140,7 @@ _sample_log_spare = sampler(log_dof_density)
 _sample_log_scale = sampler(log_scale_density)
 
 
-@inlined
+@compiled
 def draw_scales(rng, counts, roots, trace, dof):
     """The factor c of W_0 and β, one after the other."""
     n_dims = roots.shape[1]
@@ -169,7 +169,7 @@ def log_latent_scale_density(log_scale, parameters):
 _sample_latent_scale = sampler(log_latent_scale_density, reach=10)
 
 
-@inlined
+@compiled
 def draw_latent_scale(rng, slope, curvature, trace, n_dims):
     """c of the joint move of W_0, the S_k and the latent vectors."""
     return math.exp(_sample_latent_scale(rng, (slope, curvature, trace, n_dims), 0.0, 1.0))

@@ -35,25 +35,14 @@ _LARGEST_DOF = 1e10  # of β: beyond it the weights would lose digits, and there
 
 @compiled
 def join(u, s, n, vectors, average, spread, work):
-    """In place: user u joins a set of n users. The rotations are those of ``add_to_cholesky``, without a call for each user."""
-    share, n_dims = 1.0 / (n + 1.0), average.shape[1]
+    """In place: user u joins a set of n users."""
+    share = 1.0 / (n + 1.0)
     root = math.sqrt(n * share)
-    for i in range(n_dims):
+    for i in range(average.shape[1]):
         away = vectors[u, i] - average[s, i]
         work[i] = root * away
         average[s, i] += share * away
-    for j in range(n_dims):
-        if work[j] != 0.0:
-            own, other = spread[s, j, j], work[j]
-            square = own * own + other * other
-            diagonal = math.sqrt(square) if 1e-250 < square < 1e250 else math.hypot(own, other)
-            inverse = 1.0 / diagonal
-            cosine, sine = own * inverse, other * inverse
-            spread[s, j, j] = diagonal
-            for i in range(j + 1, n_dims):
-                below = spread[s, i, j]
-                spread[s, i, j] = cosine * below + sine * work[i]
-                work[i] = cosine * work[i] - sine * below
+    add_to_cholesky(spread[s], work)
 
 
 @compiled
