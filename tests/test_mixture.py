@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import dualview as dv
-from dualview.errors import DataWarning
+from dualview.errors import DataWarning, DegenerateError
+from dualview.starts import KMeansStart
 
 # These runs are too short to converge, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
@@ -150,8 +151,16 @@ class TestInit:
         assert self.first("kmeans", features=None)["z"].shape == (1, 1, 15)
         assert self.first("kmeans", n_clusters=1)["n_clusters"] == 1
         three = np.repeat(np.random.default_rng(0).normal(size=(3, 2)), 5, axis=0)
-        with pytest.warns(DataWarning, match="Many users share a value"):
-            self.first("kmeans", n_clusters=5, features=three)
+        np.testing.assert_array_equal(np.unique(KMeansStart(three, 5)(np.random.default_rng(0))), [0, 1, 2])
+
+    def test_users_who_are_all_alike_are_told_of_before_their_clusters_shrink(self):
+        """Soon the clusters are single points."""
+        three = np.repeat(np.random.default_rng(0).normal(size=(3, 2)), 5, axis=0)
+        with (
+            pytest.warns(DataWarning, match="Many users share a value"),
+            pytest.raises(DegenerateError, match="features view has collapsed"),
+        ):
+            fit(three, BEHAVIOR, 5, init="kmeans", n_warmup=50, n_draws=1, n_chains=1)
 
 
 class TestCoefficients:

@@ -142,7 +142,9 @@ class TestPrediction:
         low, high = np.moveaxis(vector.interval(0.9), -1, 0)
         assert (low < high).all()
         share = (vector.draws(4000)[:, 0] < low).mean(axis=0)
-        assert (np.abs(share - 0.05) < 0.03).all()
+        values, counts = np.unique(vector.draws(4000)[:, 0, 0], return_counts=True)
+        assert len(values) > 10
+        assert (np.abs(share - 0.05) < 0.016 + counts.max() / 4000).all()  # to within one of the draws that are weighted
         with pytest.raises(InputError, match="no density"):
             vector.log_density(vector.mean)
 

@@ -130,6 +130,13 @@ def scales_forget_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     in_view(monkeypatch, draw_scales=rebind(scales.draw_scales, _sample_log_scale=slices.sampler(density)))
 
 
+def columns_forget_volume(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The columns of W_0's factor without the power of c that their elements bring."""
+    density = mutate(scales.log_column_density, "(n_dims - d - 0.5) * log_scale", "0.0 * log_scale")
+    redraw = rebind(scales.redraw_columns, _sample_column_scale=slices.sampler(density))
+    in_view(monkeypatch, redraw_columns=redraw)
+
+
 def latent_scale_moves_precisions_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The latent vectors' move without what it changes in the likelihood."""
     density = mutate(scales.log_latent_scale_density, "prior + slope * step - 0.5 * curvature * step * step", "prior")
@@ -279,6 +286,7 @@ MUTANTS = {
     "opened-cluster-stays-covered": (opened_cluster_stays_covered, "dual-DP"),
     "every-auxiliary-weighs-alpha": (every_auxiliary_weighs_alpha, "IGMM of one feature"),
     "scales-forget-prior": (scales_forget_prior, "GMM"),
+    "columns-forget-volume": (columns_forget_volume, "GMM"),
     "latent-scale-moves-precisions-only": (latent_scale_moves_precisions_only, "single"),
     "latent-evidence-without-determinant": (latent_evidence_without_determinant, "latent-IGMM"),
     "latent-drawn-from-prior": (latent_drawn_from_prior, "single"),
@@ -307,6 +315,7 @@ SLOW = {
     "opened-mean-forgets-its-user",
     "opened-cluster-stays-covered",
     "scales-forget-prior",
+    "columns-forget-volume",
     "noise-ignores-covariates",
     "noise-variance-for-precision",
     "residuals-go-the-wrong-way",

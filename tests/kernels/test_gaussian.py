@@ -367,12 +367,17 @@ def test_base_parameters_are_drawn_each_given_the_newest_others(n_dims):
 
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_a_view_is_redrawn_scales_first_then_components_then_base(n_dims):
-    """Each given the newest of the others."""
+    """The columns of W_0's factor, where there are several, its scale and β; each given the newest of the others."""
     case = Case(n_dims)
     base_mean, base_precision, base_covariance, base_dof = case.base
     drawn = gaussian.redraw_view(np.random.default_rng(11), *case.sums, *case.base)
     rng = np.random.default_rng(11)
-    roots = scales.scatter_roots(case.scatters, base_covariance)
+    base_factor = np.linalg.cholesky(base_covariance)
+    whitened = scales.whiten(case.scatters, base_factor)
+    if n_dims > 1:
+        scales.redraw_columns(rng, case.counts, whitened, base_factor, base_dof)
+        base_covariance = base_factor @ base_factor.T
+    roots = scales.scatter_roots(whitened)
     scale, base_dof = scales.draw_scales(rng, case.counts, roots, np.trace(base_covariance), base_dof)
     base = base_mean, base_precision, scale * base_covariance, base_dof
     means, factors = gaussian.draw_components(rng, *case.sums, *base)

@@ -39,6 +39,10 @@ N_USERS = 12
 PARTITION = ("finite", N_COMPONENTS)
 
 
+def roots_of(scatters, base_factor):
+    return scales.scatter_roots(scales.whiten(scatters, base_factor))
+
+
 class Case:
     """A random view over given or latent vectors."""
 
@@ -52,7 +56,8 @@ class Case:
         base_mean = self.rng.standard_normal(n_dims)
         self.view = naive.ViewState(means, np.array(matrices[2:]), base_mean, *matrices[:2], n_dims + 2.5)
         self.counts, _, self.scatters = cluster_sums(self.x, self.z, means)
-        self.roots = scales.scatter_roots(self.scatters, self.view.base_covariance)
+        self.base_factor = np.linalg.cholesky(self.view.base_covariance)
+        self.roots = roots_of(self.scatters, self.base_factor)
         self.trace = np.trace(self.view.base_covariance)
 
     def log_without_precisions(self, precisions, base_covariance, base_dof):
@@ -104,6 +109,66 @@ def test_scale(n_dims, spare):
             lambda c: scales.log_scale_density(math.log(c), parameters),
             np.geomspace(0.02, 50, 25),
         )
+
+
+def scaled_column(factor, d, c):
+    """L with its column d times √c."""
+    return factor * np.where(np.arange(len(factor)) == d, math.sqrt(c), 1.0)
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+@pytest.mark.parametrize("spare", [0.1, 3.5, 200.0])
+def test_column(n_dims, spare):
+    """The orbit has the density of L's elements, p(W_0) Π L_ii^(D−i), times √c for each element of the column that grows."""
+    case, dof = Case(n_dims), n_dims - 1 + spare
+    heights = np.empty((N_COMPONENTS, 1))
+    for d in range(n_dims):
+        scales.column_heights(d, dof, scales.whiten(case.scatters, case.base_factor), heights)
+        square = np.sum(case.base_factor[:, d] ** 2)
+        parameters = (case.counts, heights, dof, square, float(n_dims), float(d))
+
+        def joint(c, d=d):
+            factor = scaled_column(case.base_factor, d, c)
+            volume = np.dot(n_dims - np.arange(n_dims), np.log(np.diagonal(factor))) + 0.5 * (n_dims - d) * math.log(c)
+            return case.log_without_precisions(case.view.precisions, factor @ factor.T, dof) + volume
+
+        check_ratio(
+            joint,
+            lambda c, parameters=parameters: scales.log_column_density(math.log(c), parameters),
+            np.geomspace(0.02, 50, 25),
+        )
+
+
+@pytest.mark.parametrize("far", [1.0, 1e9])
+def test_heights_are_ratios_of_determinants(far):
+    """And keep their digits beside a row that is very long: with it alone the height is what is at right angles to it."""
+    rng, dof = np.random.default_rng(8), 3.5
+    whitened, heights = rng.standard_normal((2, 3, 3)), np.empty((2, 1))
+    whitened[1] = 0.0
+    whitened[1, 0], whitened[1, 2] = far * rng.standard_normal(3), rng.standard_normal(3)
+    scales.column_heights(2, dof, whitened, heights)
+    whole = dof * np.eye(3) + whitened[0] @ whitened[0].T
+    assert heights[0, 0] == pytest.approx(np.linalg.det(whole) / np.linalg.det(whole[:2, :2]) - dof, rel=1e-12)
+    along = np.dot(whitened[1, 2], whitened[1, 0] / np.linalg.norm(whitened[1, 0]))
+    across = np.sum(whitened[1, 2] ** 2) - along**2
+    share = dof / (dof + np.sum(whitened[1, 0] ** 2))
+    assert heights[1, 0] == pytest.approx(across + along**2 * share, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+def test_columns_are_drawn_in_turn_each_given_those_before(n_dims):
+    """What was whitened stays what is whitened."""
+    case, dof = Case(n_dims), n_dims + 2.5
+    base_factor, whitened = case.base_factor.copy(), scales.whiten(case.scatters, case.base_factor)
+    scales.redraw_columns(np.random.default_rng(3), case.counts, whitened, base_factor, dof)
+    rng, factor, heights = np.random.default_rng(3), case.base_factor, np.empty((N_COMPONENTS, 1))
+    for d in range(n_dims):
+        scales.column_heights(d, dof, scales.whiten(case.scatters, factor), heights)
+        parameters = (case.counts, heights.copy(), dof, np.sum(factor[:, d] ** 2), float(n_dims), float(d))
+        t = by_slices(scales.log_column_density)(rng, parameters, 0.0, 1.0)
+        factor = scaled_column(factor, d, math.exp(t))
+    np.testing.assert_allclose(base_factor, factor, rtol=1e-9)
+    np.testing.assert_allclose(whitened, scales.whiten(case.scatters, factor), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
@@ -306,7 +371,7 @@ def test_small_roots_keep_their_digits_beside_large_ones(n_dims, far):
     base_covariance = positive_definite(rng, n_dims)
     x = far * np.outer(rng.standard_normal(9), rng.standard_normal(n_dims)) + rng.standard_normal((9, n_dims))
     _, _, scatters = cluster_sums(x, np.zeros(9, dtype=np.int64), np.zeros((1, n_dims)))
-    roots = scales.scatter_roots(scatters, base_covariance)[0]
+    roots = roots_of(scatters, np.linalg.cholesky(base_covariance))[0]
     pivots = np.abs(np.diagonal(np.linalg.qr(x, mode="r"))) / np.diagonal(np.linalg.cholesky(base_covariance))
     assert np.log(roots).sum() == pytest.approx(2 * np.log(pivots).sum(), abs=1e4 * EPSILON * far)
 
@@ -367,21 +432,27 @@ def test_densities_are_zero_beyond_the_range_of_numbers(y):
     case = Case(2)
     assert scales.log_dof_density(y, (case.counts, case.roots)) == -math.inf
     assert scales.log_scale_density(y, (case.counts, case.roots, 3.0, 1.0)) == -math.inf
+    assert scales.log_column_density(y, (case.counts, case.roots[:, :1].copy(), 3.0, 1.0, 2.0, 1.0)) == -math.inf
     assert scales.log_latent_scale_density(y, (1.0, 1.0, 1.0, 2)) == -math.inf
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_compiled_numbers_are_those_of_python(n_dims):
     case = Case(n_dims)
-    np.testing.assert_array_equal(
-        python_of(scales.scatter_roots)(case.scatters, case.view.base_covariance),
-        scales.scatter_roots(case.scatters, case.view.base_covariance),
-    )
+    whitened = scales.whiten(case.scatters, case.base_factor)
+    np.testing.assert_array_equal(python_of(scales.whiten)(case.scatters, case.base_factor), whitened)
+    np.testing.assert_array_equal(python_of(scales.scatter_roots)(whitened.copy()), scales.scatter_roots(whitened.copy()))
+    columns = [[case.base_factor.copy(), whitened.copy()] for _ in range(2)]
+    for kernel, (base_factor, rows) in zip((scales.redraw_columns, python_of(scales.redraw_columns)), columns, strict=True):
+        kernel(np.random.default_rng(5), case.counts, rows, base_factor, n_dims + 2.5)
+    for compiled, plain in zip(*columns, strict=True):
+        np.testing.assert_allclose(compiled, plain, rtol=1e-12, atol=1e-14)
     for y in np.linspace(-3.0, 60.0, 40).tolist():
         for kernel, parameters in [
             (scales.log_dof_density, (case.counts, case.roots)),
             (scales.log_scale_density, (case.counts, case.roots, 3.5, case.trace)),
             (scales.log_latent_scale_density, (2.0, 3.0, case.trace, n_dims)),
+            (scales.log_column_density, (case.counts, case.roots[:, :1].copy(), 3.5, 1.2, float(n_dims), 0.0)),
         ]:
             assert kernel(y, parameters) == python_of(kernel)(y, parameters)
     for kernel, *arguments in [

@@ -112,6 +112,58 @@ def test_chances_of_sides_add_up_to_one(n_dims, n_latent):
     assert abs(np.mean(inverse) - 16.0) < 4.5 * np.std(inverse) / np.sqrt(len(inverse))
 
 
+@pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (2, 1)])
+def test_clusters_to_merge_with_are_chosen_by_nearness(n_dims, n_latent):
+    """With the chance that is said, and that a split which is the way back would say."""
+    features, latent, near, n = Case(n_dims), Case(n_latent), np.empty(len(COUNTS)), 3000
+    rng = np.random.default_rng(4)
+    drawn = [splits.choose_other(rng, 0, COUNTS, near, features.view, latent.view) for _ in range(n)]
+    chosen, chances = np.array([c for c, _ in drawn]), dict(drawn)
+    assert set(chances) == {1, 2}
+    assert sum(chances.values()) == pytest.approx(1.0)
+    square = 0.0
+    for case in (features, latent):
+        if case.vectors.shape[1]:
+            away = case.vectors[Z == 0].mean(axis=0) - np.array([case.vectors[k == Z].mean(axis=0) for k in (1, 2)])
+            square = square + np.einsum("ki,ij,kj->k", away, np.linalg.inv(case.base[2]), away)
+    weights = 1e-6 + (1.0 + square / 10) ** -4.0
+    np.testing.assert_allclose([chances[1], chances[2]], weights / weights.sum(), rtol=1e-10)
+    assert abs(np.mean(chosen == 2) - chances[2]) < 4.5 * np.sqrt(chances[1] * chances[2] / n)
+    merged, counts = np.where(Z == 2, 0, Z), np.array([8, 2, 0, -1, -1, -1])
+    for case in (features, latent):
+        view = splits.view_of(case.vectors, case.base, merged, counts)
+        for s, column in enumerate((0, 2)):
+            splits.of_column(s, column, case.factors, case.view)
+            view[4][0][s] = case.view[4][0][s]
+        case.view = view
+    assert splits.chance_of_other(0, counts, features.view, latent.view) == pytest.approx(chances[2], rel=1e-10)
+    alone = np.array([10, -1, 0, -1, -1, -1])
+    assert splits.choose_other(rng, 0, alone, near, features.view, latent.view) == (-1, 0.0)
+
+
+def test_members_are_alike_but_for_one():
+    rng = np.random.default_rng(0)
+    drawn = [splits.choose_member(rng, 2, 4, 4, Z) for _ in range(4000)]
+    users, counts = np.unique(drawn, return_counts=True)
+    np.testing.assert_array_equal(users, [1, 5, 8, 9])
+    assert np.abs(counts - 1000).max() < 4.5 * np.sqrt(750)
+    assert {splits.choose_member(rng, 1, 2, 0, Z) for _ in range(50)} == {2, 6}
+
+
+def test_the_weight_of_a_cluster_is_made_once():
+    features, latent, heights = Case(2), Case(1), np.full(len(COUNTS), np.nan)
+    arguments = heights, features.factors, latent.factors, features.view, latent.view
+    weight = splits.weight_of_column(1, 2, 5, *arguments)
+    splits.of_column(0, 2, features.factors, features.view)
+    splits.of_column(0, 2, latent.factors, latent.view)
+    expected = splits.log_weight(0, 5, features.view) + splits.log_weight(0, 5, latent.view) + np.log(24.0)
+    assert weight == pytest.approx(expected, rel=1e-12)
+    assert heights[2] == weight
+    heights[2] = 7.0
+    assert splits.weight_of_column(1, 2, 5, *arguments) == 7.0
+    assert np.isnan(heights[[0, 1, 3, 4, 5]]).all()
+
+
 class Prior:
     """Clusters by the Chinese restaurant, components and vectors given them, from fixed bases."""
 
@@ -158,7 +210,8 @@ def scores(prior, kernel, n=4000, n_moves=3):
 
 @pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (2, 1), (1, 2)])
 def test_moves_from_the_prior_stay_in_it(n_dims, n_latent):
-    assert np.abs(scores(Prior(n_dims, n_latent), splits.split_and_merge)).max() < 4.5
+    for prior, n_moves in ((Prior(n_dims, n_latent), 3), (Prior(n_dims, n_latent, n_users=8, alpha=2.0), 6)):
+        assert np.abs(scores(prior, splits.split_and_merge, n_moves=n_moves)).max() < 4.5
 
 
 def sides_are_free():
@@ -184,12 +237,38 @@ def merges_weigh_alpha_twice():
     return mutate(splits.split_and_merge, "else log_sides - ratio", "else log_sides - ratio + math.log(0.5)")
 
 
-MUTANTS = [sides_are_free, weights_without_means, miscounted_proposal, means_forget_their_users, merges_weigh_alpha_twice]
+def splits_forget_how_merges_are_chosen():
+    return mutate(splits.split_and_merge, "ratio += math.log(chance_of_other(first, counts, x, f))", "ratio += 0.0")
+
+
+def merges_forget_how_they_are_chosen():
+    return mutate(splits.split_and_merge, "chance * (sizes[2] - 1.0)", "(sizes[2] - 1.0)")
+
+
+def members_weigh_nothing():
+    return mutate(splits.split_and_merge, " * (sizes[2] - 1.0) / sizes[1]", "")
+
+
+def weights_outlive_their_clusters():
+    return mutate(splits.split_and_merge, "heights[to] = math.nan", "heights[to] += 0.0")
+
+
+MUTANTS = [
+    sides_are_free,
+    splits_forget_how_merges_are_chosen,
+    merges_forget_how_they_are_chosen,
+    members_weigh_nothing,
+    weights_outlive_their_clusters,
+    weights_without_means,
+    miscounted_proposal,
+    means_forget_their_users,
+    merges_weigh_alpha_twice,
+]
 
 
 @pytest.mark.parametrize("mutant", [MUTANTS[0], *(pytest.param(mutant, marks=pytest.mark.slow) for mutant in MUTANTS[1:])])
 def test_mutant_is_rejected(mutant):
-    assert np.abs(scores(Prior(2, 1), mutant())).max() > 6.0
+    assert np.abs(scores(Prior(2, 1, n_users=8, alpha=2.0), mutant(), n_moves=6)).max() > 6.0
 
 
 @pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (2, 1)])

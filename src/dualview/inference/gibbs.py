@@ -360,10 +360,10 @@ class Moving:
 
     def check(self) -> None:
         """Raise where numbers have run out of range."""
-        if self.lost >= 0:
-            raise DegenerateError(_no_weight_message(self.lost))
         if self.collapsed >= 0:
             raise DegenerateError(_collapse_message(("features", "behavior")[self.collapsed]))
+        if self.lost >= 0:
+            raise DegenerateError(_no_weight_message(self.lost))
 
     def state(self, latent: Array | None, params: Params) -> State:
         """The next state."""

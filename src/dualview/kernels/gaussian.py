@@ -12,8 +12,18 @@ import numpy as np
 
 from dualview.kernels.compiling import compiled
 from dualview.kernels.draws import normal, wishart_factor
-from dualview.kernels.linalg import add_to_cholesky, cholesky, factorise, join_cholesky, multiply, outer_square, scaled, trace
-from dualview.kernels.scales import draw_scales, scatter_roots
+from dualview.kernels.linalg import (
+    add_to_cholesky,
+    cholesky,
+    factorise,
+    join_cholesky,
+    lower_square,
+    multiply,
+    outer_square,
+    scaled,
+    trace,
+)
+from dualview.kernels.scales import draw_scales, redraw_columns, scatter_roots, whiten
 
 # A base variance below this, in working units, is a view whose clusters have shrunk onto single points; rounding of the means
 # stops the shrinking near 1e-32, and a feature with an outlier of 1e12 times its spread has about 1e-24.
@@ -158,11 +168,16 @@ def draw_base(rng, means, factors, base_precision, base_dof):
 
 @compiled
 def redraw_view(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof):
-    """Everything a view learns, given the sums over its clusters: scale of W_0 and β without the S_k, then (C1) to (C5)."""
+    """Everything a view learns, given the sums over its clusters: scales of W_0 and β without the S_k, then (C1) to (C5)."""
     if totals.shape[1] == 0:
         factors = np.empty((totals.shape[0], 0, 0))
         return np.empty((totals.shape[0], 0)), factors, base_mean, base_precision, base_covariance, base_dof
-    roots = scatter_roots(scatters, base_covariance)
+    base_factor = cholesky(base_covariance)
+    whitened = whiten(scatters, base_factor)
+    if totals.shape[1] > 1:  # a single column is what draw_scales draws
+        redraw_columns(rng, counts, whitened, base_factor, base_dof)
+        base_covariance = lower_square(base_factor)
+    roots = scatter_roots(whitened)
     scale, base_dof = draw_scales(rng, counts, roots, trace(base_covariance), base_dof)
     base_covariance = scaled(base_covariance, scale)
     means, factors = draw_components(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof)

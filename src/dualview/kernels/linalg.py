@@ -174,6 +174,20 @@ def outer_square(factor, weight, product):
 
 
 @compiled
+def lower_square(factor):
+    """C Cᵀ for a lower triangular C."""
+    n = factor.shape[0]
+    product = np.empty((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(j + 1):
+                total += factor[i, k] * factor[j, k]
+            product[i, j] = product[j, i] = total
+    return product
+
+
+@compiled
 def multiply(matrix, vector):
     """matrix · vector."""
     n, m = matrix.shape

@@ -1,12 +1,17 @@
 """Moves of a Gaussian view's scale: of W_0 and β without the precisions S_k, and of W_0 together with latent vectors.
 
-The first integrates the S_k out of (M1) and (M3).
+The first two integrate the S_k out of (M1) and (M3).
 Given z, the vectors and the means μ_k, with C_k the scatter of cluster k about its mean,
 
     p(vectors | W_0, β) ∝ Π_k Π_{d<D} Γ((β + n_k − d)/2)/Γ((β − d)/2) |β W_0|^(−n_k/2) |I + (β W_0)⁻¹ C_k|^(−(β + n_k)/2).
 
 With the eigenvalues λ_ki of W_0⁻¹ C_k the last determinant is Π_i (1 + λ_ki/(c β)) after W_0 → c W_0, so one table of them
 serves both numbers. Drawing the S_k right afterwards makes the three a joint update.
+
+Before them comes each column of L, W_0 = L Lᵀ, alone: column d times √c, which makes L E Lᵀ of W_0, E = I but E_dd = c. With
+B_k = L⁻¹ C_k L⁻ᵀ the determinant |β E + B_k| is c β + h_kd times what does not change, h_kd = B_dd − bᵀ (β I + B')⁻¹ b, where b
+is the rest of row d and B' the rest of the matrix: as above, with one eigenvalue. dW_0 grows by c^(D − d), d = 0, 1, …, and
+tr W_0 by (c − 1)|l_d|².
 """
 
 import math
@@ -14,7 +19,7 @@ import math
 import numpy as np
 
 from dualview.kernels.compiling import compiled, inlined
-from dualview.kernels.linalg import cholesky, scaled, squared_singular_values
+from dualview.kernels.linalg import add_to_cholesky, scaled, solve_lower, squared_singular_values
 from dualview.kernels.slices import sampler
 from dualview.kernels.special import log_gamma, log_gamma_ratio
 
@@ -23,20 +28,27 @@ _LOG_2 = math.log(2.0)
 
 
 @compiled
-def scatter_roots(scatters, base_covariance):
-    """λ (K, D): the eigenvalues of W_0⁻¹ C_k, from lower factors of the C_k."""
+def whiten(scatters, base_factor):
+    """L⁻¹ times the factors of the C_k (K, D, D), W_0 = L Lᵀ."""
     n_components, n_dims = scatters.shape[:2]
-    roots = np.empty((n_components, n_dims))
-    base_factor = cholesky(base_covariance)
-    whitened = np.empty((n_dims, n_dims))
+    whitened = np.empty((n_components, n_dims, n_dims))
     for k in range(n_components):
         for j in range(n_dims):
             for i in range(n_dims):
                 rest = scatters[k, i, j]
                 for m in range(i):
-                    rest -= base_factor[i, m] * whitened[m, j]
-                whitened[i, j] = rest / base_factor[i, i]
-        squared_singular_values(whitened, roots[k])
+                    rest -= base_factor[i, m] * whitened[k, m, j]
+                whitened[k, i, j] = rest / base_factor[i, i]
+    return whitened
+
+
+@compiled
+def scatter_roots(whitened):
+    """λ (K, D): the eigenvalues of W_0⁻¹ C_k, from what ``whiten`` returns, which is used up."""
+    n_components, n_dims = whitened.shape[:2]
+    roots = np.empty((n_components, n_dims))
+    for k in range(n_components):
+        squared_singular_values(whitened[k], roots[k])
     return roots
 
 
@@ -147,6 +159,59 @@ def draw_scales(rng, counts, roots, trace, dof):
     scale = math.exp(_sample_log_scale(rng, (counts, roots, dof, trace), 0.0, 1.0))
     log_spare = _sample_log_spare(rng, (counts, scaled(roots, 1.0 / scale)), math.log(dof - (n_dims - 1)), 2.0)
     return scale, math.exp(log_spare) + (n_dims - 1)
+
+
+@compiled
+def log_column_density(log_scale, parameters):
+    """Log density of t = ln c along one column of L, without the S_k; parameters: counts, h (K, 1), β, |l_d|², D, d."""
+    counts, heights, dof, square, n_dims, d = parameters
+    if abs(log_scale) > 700.0:
+        return -math.inf
+    scale = math.exp(log_scale)
+    return _log_determinants(dof, scale, counts, heights) + (n_dims - d - 0.5) * log_scale - 0.5 * n_dims * scale * square
+
+
+_sample_column_scale = sampler(log_column_density)
+
+
+@compiled
+def column_heights(d, dof, whitened, heights):
+    """In place: h (K, 1) of column d, as a sum of squares: rᵀ (I + Σ q qᵀ/β)⁻¹ r, r the row d of ``whiten``, q the others."""
+    n_components, n_dims = whitened.shape[:2]
+    factor, vector, root = np.empty((n_dims, n_dims)), np.empty(n_dims), math.sqrt(dof)
+    for k in range(n_components):
+        for i in range(n_dims):
+            for j in range(n_dims):
+                factor[i, j] = 1.0 if i == j else 0.0
+        for m in range(n_dims):
+            if m != d:
+                for i in range(n_dims):
+                    vector[i] = whitened[k, m, i] / root
+                add_to_cholesky(factor, vector)
+        for i in range(n_dims):
+            vector[i] = whitened[k, d, i]
+        solve_lower(factor, vector)
+        heights[k, 0] = 0.0
+        for i in range(n_dims):
+            heights[k, 0] += vector[i] * vector[i]
+
+
+@compiled
+def redraw_columns(rng, counts, whitened, base_factor, dof):
+    """In place on L and what ``whiten`` returns: a factor √c for each column of L in turn."""
+    n_components, n_dims = whitened.shape[:2]
+    heights = np.empty((n_components, 1))
+    for d in range(n_dims):
+        column_heights(d, dof, whitened, heights)
+        square = 0.0
+        for i in range(d, n_dims):
+            square += base_factor[i, d] * base_factor[i, d]
+        root = math.exp(0.5 * _sample_column_scale(rng, (counts, heights, dof, square, float(n_dims), float(d)), 0.0, 1.0))
+        for i in range(d, n_dims):
+            base_factor[i, d] *= root
+        for k in range(n_components):
+            for j in range(n_dims):
+                whitened[k, d, j] /= root
 
 
 @compiled

@@ -1,14 +1,17 @@
 """Splits and merges of clusters, by Metropolis and Hastings (Jain and Neal 2007), while latent vectors stay where they are.
 
-Two users i and j are chosen at random. If they share a cluster it may fall into two, i's and j's; if they do not, their
-clusters may become one. For a split the other users come in a random order and are told one by one to which side they go, by
-how near they are to those already there; q_z is the probability of the sides. For a merge it is that of the sides as they are.
-The precisions of each new cluster are drawn in both views from q(S) = W(β + n − 1, M⁻¹), M = β W_0 + scatter of its vectors
-about their average, and its means, which are integrated out of all that is compared, at the end.
+A user i is chosen at random, and a coin says what may happen to its cluster. It may fall into two, i's and that of j, another
+of its users; or it may become one with another cluster, which is chosen by how near it is, and j is one of its users.
+For a split the other users come in a random order and are told one by one to which side they go, by how near they are to those
+already there; q_z is the probability of the sides. For a merge it is that of the sides as they are. The precisions of each new
+cluster are drawn in both views from q(S) = W(β + n − 1, M⁻¹), M = β W_0 + scatter of its vectors about their average, and its
+means, which are integrated out of all that is compared, at the end.
 
-A split of C into A and B is accepted with the chance min(1, r), a merge with min(1, 1/r),
+A split of C into A, which has i, and B is accepted with the chance min(1, r), a merge with min(1, 1/r),
 
-    r = α Γ(n_A) Γ(n_B) / Γ(n_C) · w_A w_B / w_C / q_z,    w = p(S) p(vectors | S) / q(S), for both views.
+    r = α Γ(n_A) Γ(n_B) / Γ(n_C) · w_A w_B / w_C · c (n_C − 1) / n_B / q_z,    w = p(S) p(vectors | S) / q(S), for both views,
+
+where c is the chance that B would be chosen for A among all clusters but A.
 
 A view is (vectors, base, root, known, sets, constant): vectors (U, D); base as in ``sweep``; root the lower factor of β W_0;
 known = (average (C, D), lower factors of the scatter about it (C, D, D)) of every cluster; sets = (average (3, D), lower
@@ -28,8 +31,8 @@ from dualview.kernels.linalg import add_to_cholesky, cholesky, factorise, join_c
 from dualview.kernels.special import log_gamma
 from dualview.kernels.streams import random
 
-MOVES = 6  # in a sweep that has any
-SHARE = 0.5  # of sweeps that have
+MOVES = 12  # in a sweep that has any
+SHARE = 0.25  # of sweeps that have
 _LARGEST_DOF = 1e10  # of β: beyond it the weights would lose digits, and there are no moves, which never change β
 
 
@@ -239,33 +242,115 @@ def draw_moves(rng, n_fixed, noise):
 
 
 @compiled
+def distance_apart(average, s, other, column, view):
+    """Square of the distance between two averages, in standard deviations of a cluster."""
+    root, work, square = view[2], view[4][3], 0.0
+    for i in range(root.shape[0]):
+        rest = average[s, i] - other[column, i]
+        for k in range(i):
+            rest -= root[i, k] * work[0, k]
+        work[0, i] = rest / root[i, i]
+        square += work[0, i] * work[0, i]
+    return view[1][3] * square
+
+
+@compiled
+def nearness(square):
+    """What a cluster so far away weighs when one is chosen to merge with; never nothing."""
+    return 1e-6 + 1.0 / (1.0 + 0.1 * square) ** 4
+
+
+@compiled
+def choose_other(rng, first, counts, near, features, latent):
+    """A cluster other than the first, by how near it is, or −1 if there is none; and the chance that it has."""
+    average, latent_average, total = features[3][0], latent[3][0], 0.0
+    for c in range(counts.shape[0]):
+        near[c] = 0.0
+        if c != first and counts[c] > 0:
+            square = distance_apart(average, first, average, c, features)
+            near[c] = nearness(square + distance_apart(latent_average, first, latent_average, c, latent))
+            total += near[c]
+    threshold, chosen = random(rng) * total, -1
+    for c in range(counts.shape[0]):
+        if near[c] > 0.0:
+            chosen = c
+            threshold -= near[c]
+            if threshold < 0.0:
+                break
+    return chosen, near[chosen] / total if chosen >= 0 else 0.0
+
+
+@compiled
+def chance_of_other(column, counts, features, latent):
+    """That B would be chosen for A, were A and B there instead of the column."""
+    average, known, latent_average, latent_known = features[4][0], features[3][0], latent[4][0], latent[3][0]
+    own = nearness(
+        distance_apart(average, 0, average, 1, features) + distance_apart(latent_average, 0, latent_average, 1, latent)
+    )
+    total = own
+    for c in range(counts.shape[0]):
+        if c != column and counts[c] > 0:
+            square = distance_apart(average, 0, known, c, features)
+            total += nearness(square + distance_apart(latent_average, 0, latent_known, c, latent))
+    return own / total
+
+
+@compiled
+def choose_member(rng, column, n, i, z):
+    """One of the n users of a column who are not i."""
+    place, j = min(int(random(rng) * n), n - 1), 0
+    while True:
+        if z[j] == column and j != i:
+            if place == 0:
+                return j
+            place -= 1
+        j += 1
+
+
+@compiled
+def weight_of_column(s, column, n, heights, factors, latent_factors, features, latent):
+    """ln w + lnΓ(n) of a cluster that there is, by set s where it is not yet in heights."""
+    if math.isnan(heights[column]):
+        of_column(s, column, factors, features)
+        of_column(s, column, latent_factors, latent)
+        heights[column] = log_weight(s, n, features) + log_weight(s, n, latent) + log_gamma(float(n))
+    return heights[column]
+
+
+@compiled
 def split_and_merge(rng, n_moves, z, counts, alpha, features, latent, columns, bases):
     """In place on z, counts (as in ``assign``) and columns: some moves. For each there must be a free column.
 
     Returns how many splits and how many merges were accepted.
     """
     means, factors, latent_means, latent_factors = columns
-    n_users, n_splits, n_merges = z.shape[0], 0, 0
+    n_users, n_columns, n_splits, n_merges = z.shape[0], counts.shape[0], 0, 0
     if n_moves == 0 or n_users < 2 or bases[0][3] > _LARGEST_DOF or bases[1][3] > _LARGEST_DOF:
         return n_splits, n_merges
     x, f = view_of(features, bases[0], z, counts), view_of(latent, bases[1], z, counts)
     sizes, weights = np.empty(3, dtype=np.int64), np.empty(3)
     others, sides = np.empty(n_users, dtype=np.int64), np.empty(n_users, dtype=np.int64)
+    near, heights = np.empty(n_columns), np.full(n_columns, math.nan)
     for _ in range(n_moves):
         i = min(int(random(rng) * n_users), n_users - 1)
-        j = min(int(random(rng) * (n_users - 1)), n_users - 2)
-        j += j >= i
-        first, second, height = z[i], z[j], math.log(1.0 - random(rng))
-        splits, log_sides = first == second, 0.0
+        splits, first, chance = random(rng) < 0.5, z[i], 1.0
+        second = first
+        if not splits:
+            second, chance = choose_other(rng, first, counts, near, x, f)
+        n_choices = counts[second] - splits if second >= 0 else 0
+        if n_choices == 0:
+            continue
+        j, height, log_sides = choose_member(rng, second, n_choices, i, z), math.log(1.0 - random(rng)), 0.0
         if splits:
             log_sides = allocate(rng, splits, i, j, z, others, sides, sizes, x, f)
         for s in range(3):
             if splits != (s < 2):  # a cluster that there is
                 column = second if s == 1 else first
-                of_column(s, column, factors, x)
-                of_column(s, column, latent_factors, f)
                 sizes[s] = counts[column]
+                weights[s] = weight_of_column(s, column, sizes[s], heights, factors, latent_factors, x, f)
         if not splits:
+            of_column(0, first, factors, x)
+            of_column(0, first, latent_factors, f)
             of_both(sizes[0], second, sizes[1], x)
             of_both(sizes[0], second, sizes[1], f)
             sizes[2] = sizes[0] + sizes[1]
@@ -273,9 +358,13 @@ def split_and_merge(rng, n_moves, z, counts, alpha, features, latent, columns, b
             if splits == (s < 2):  # one that there may be
                 propose(rng, s, sizes[s], x)
                 propose(rng, s, sizes[s], f)
-            weights[s] = log_weight(s, sizes[s], x) + log_weight(s, sizes[s], f) + log_gamma(float(sizes[s]))
+                weights[s] = log_weight(s, sizes[s], x) + log_weight(s, sizes[s], f) + log_gamma(float(sizes[s]))
         ratio = math.log(alpha) + weights[0] + weights[1] - weights[2]
-        if not splits and height < -ratio:  # the probability of the sides, at most 1, can only make it less
+        ratio += math.log(chance * (sizes[2] - 1.0) / sizes[1])
+        # What is left is a chance, at most 1, and can only make less of it.
+        if splits and height < ratio - log_sides:
+            ratio += math.log(chance_of_other(first, counts, x, f))
+        elif not splits and height < -ratio:
             log_sides = allocate(rng, splits, i, j, z, others, sides, sizes, x, f)
         if not height < (ratio - log_sides if splits else log_sides - ratio):
             continue
@@ -296,6 +385,7 @@ def split_and_merge(rng, n_moves, z, counts, alpha, features, latent, columns, b
         for s in range(3):
             if splits == (s < 2):
                 to = column if s == 1 else first
+                heights[to] = math.nan
                 settle(rng, to, s, sizes[s], means, factors, x)
                 settle(rng, to, s, sizes[s], latent_means, latent_factors, f)
                 learn(to, z, x)

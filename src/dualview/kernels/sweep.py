@@ -133,6 +133,15 @@ def weights_of(alpha, n_fixed, n_pool):
 
 
 @compiled
+def columns_in_use(counts):
+    """The columns up to the last that is not free."""
+    n = counts.shape[0]
+    while n > 0 and counts[n - 1] < 0:
+        n -= 1
+    return n
+
+
+@compiled
 def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, latent_means, latent_base, terms):
     """Scale of the latent vectors, views, splits and merges, clusters' noise, assignments, α; n_fixed: 0 when inferred.
 
@@ -153,9 +162,11 @@ def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, late
     means, factors, core = with_pool(rng, means, factors, n_pool, room, base, True)
     latent_means, latent_factors, latent_core = with_pool(rng, latent_means, latent_factors, n_pool, room, latent_base, True)
     columns = (means, factors, latent_means, latent_factors)
-    n_columns = means.shape[0]
-    counts = column_counts(z, n_components, n_pool, n_columns)
+    counts = column_counts(z, n_components, n_pool, means.shape[0])
     split_and_merge(rng, n_moves, z, counts, alpha, features, latent, columns, (base, latent_base))
+    n_columns = min(columns_in_use(counts) + (0 if n_fixed else ROOM), counts.shape[0])
+    counts, means, factors = counts[:n_columns], means[:n_columns], factors[:n_columns]
+    columns = (means, factors, latent_means[:n_columns], latent_factors[:n_columns])
     table = np.empty((n_columns, z.shape[0]))
     fill(table, 0, n_columns, x, counts, means, factors)
     pool = np.empty(n_pool, dtype=np.int64)
