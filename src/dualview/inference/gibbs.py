@@ -226,7 +226,7 @@ class Moving:
         ]
         self.columns, cores = (*drawn[0][:2], *drawn[1][:2]), (drawn[0][2], drawn[1][2])
         counts = assign.column_counts(self.z, n_components, n_pool, len(self.columns[0]))
-        if n_moves:
+        if not (fixed or self.model.pooled or len(self.terms.noise)):  # also without moves: all is compiled in the first sweep
             bases = (self.base, self.latent_base)
             splits.split_and_merge(rng, n_moves, self.z, counts, self.alpha, self.features, self.latent, self.columns, bases)
         counts = self._reassign(rng, counts, n_components + np.arange(n_pool), cores)

@@ -64,7 +64,7 @@ def tabulate(table, first, column, x, mean, factor):
             table[column, u] -= 0.5 * projection[u] * projection[u]
 
 
-@compiled
+@inlined
 def fill(table, first, end, x, counts, means, factors):
     """In place: the table of the columns in use from first to end."""
     for c in range(first, end):
@@ -239,7 +239,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
     return n_users, n_opened
 
 
-@compiled
+@inlined
 def renew(rng, column, columns, noises, cores, bases):
     """In place: a column becomes a pool member, its parameters from the base of both views, and fresh noise."""
     means, factors, latent_means, latent_factors = columns
@@ -253,7 +253,7 @@ def renew(rng, column, columns, noises, cores, bases):
         noises[column] = draw_noise(rng, 0.0, 0.0)
 
 
-@compiled
+@inlined
 def column_counts(z, n_components, n_pool, n_columns):
     """Users of every column: clusters, the pool (0), free room (−1)."""
     counts = np.empty(n_columns, dtype=np.int64)
@@ -289,7 +289,7 @@ def compact(z, counts, columns):
     return kept_means, kept_factors, kept_latent_means, kept_latent_factors
 
 
-@compiled
+@inlined
 def only_used(counts, n_kept, means, factors):
     """Components of the occupied columns."""
     n_dims, n_spread = means.shape[1], factors.shape[1]

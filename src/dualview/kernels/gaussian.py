@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dualview.kernels.compiling import compiled
+from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.draws import normal, wishart_factor
 from dualview.kernels.linalg import (
     add_to_cholesky,
@@ -30,7 +30,7 @@ from dualview.kernels.scales import draw_scales, redraw_columns, scatter_roots, 
 _SMALLEST = 1e-28
 
 
-@compiled
+@inlined
 def component_precision(base_dof, base_factor, count, scatter, inverse_scale, scratch):
     """S_k | rest, (C1); base_factor lower with base_factor base_factorᵀ = W_0."""
     root = math.sqrt(base_dof)
@@ -43,7 +43,7 @@ def component_precision(base_dof, base_factor, count, scatter, inverse_scale, sc
     return base_dof + count
 
 
-@compiled
+@inlined
 def component_mean(base_linear, base_precision, count, total, factor, linear, precision):
     """μ_k | rest, (C2); base_linear = R_0 μ_0."""
     n_dims = total.shape[0]
@@ -60,7 +60,7 @@ def component_mean(base_linear, base_precision, count, total, factor, linear, pr
             linear[j] += factor[j, i] * projection
 
 
-@compiled
+@inlined
 def base_mean_law(means, base_precision, linear, precision):
     """μ_0 | rest, (C3)."""
     n_components, n_dims = means.shape
@@ -72,7 +72,7 @@ def base_mean_law(means, base_precision, linear, precision):
                 linear[i] += base_precision[i, j] * means[k, j]
 
 
-@compiled
+@inlined
 def base_precision_law(means, base_mean, inverse_scale, scratch):
     """R_0 | rest, (C4)."""
     n_components, n_dims = means.shape
@@ -86,7 +86,7 @@ def base_precision_law(means, base_mean, inverse_scale, scratch):
     return float(n_dims + n_components)
 
 
-@compiled
+@inlined
 def base_covariance_law(factors, base_dof, inverse_scale):
     """W_0 | rest, (C5)."""
     n_components, n_dims = factors.shape[:2]

@@ -55,7 +55,7 @@ def grip_of_one(u, start, end, rows, loads, squares, precision):
     return total
 
 
-@compiled
+@inlined
 def pull_of(start, end, rows, loads, residual, precision, pull):
     """In place: pull (q,) of one user."""
     n_dims = pull.shape[0]
@@ -67,7 +67,7 @@ def pull_of(start, end, rows, loads, residual, precision, pull):
             pull[i] += loads[k, i] * weighted
 
 
-@compiled
+@inlined
 def grip_of(u, start, end, rows, loads, squares, precision, grip):
     """In place: grip (q, q) of user u."""
     n_dims = grip.shape[0]
@@ -81,7 +81,7 @@ def grip_of(u, start, end, rows, loads, squares, precision, grip):
                     grip[i, j] += precision[rows[k]] * loads[k, i] * loads[k, j]
 
 
-@compiled
+@inlined
 def shift(start, end, rows, loads, residual, step):
     """In place on the residual: one user's latent vector has moved by step (q,)."""
     if step.shape[0] == 1:
@@ -94,7 +94,7 @@ def shift(start, end, rows, loads, residual, step):
                 residual[rows[k]] -= loads[k, i] * step[i]
 
 
-@compiled
+@inlined
 def gain(mean, latent, pull, grip):
     """By how much the log likelihood grows when a user's latent vector becomes the mean."""
     total = 0.0

@@ -8,24 +8,24 @@ import math
 
 import numpy as np
 
-from dualview.kernels.compiling import compiled
+from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.streams import standard_gamma
 
 
-@compiled
+@inlined
 def noise_law(count, misfit):
     """s_k | rest, as (C8): degrees of freedom and inverse scale, from its observations' number and sum of squared residuals."""
     return 1.0 + count, 1.0 + misfit
 
 
-@compiled
+@inlined
 def draw_noise(rng, count, misfit):
     """One s_k; from the prior when there are no observations."""
     dof, inverse_scale = noise_law(count, misfit)
     return 2.0 * standard_gamma(rng, 0.5 * dof) / inverse_scale
 
 
-@compiled
+@inlined
 def set_noise(u, value, noise, starts, rows, precision):
     """In place: user u's noise, and the precision of its observations."""
     noise[u] = value
@@ -52,7 +52,7 @@ def redraw_noises(rng, z, terms, n_columns):
     return noises
 
 
-@compiled
+@inlined
 def misfit_of(start, end, rows, residual, precision):
     """Σ w r² of one user's observations."""
     total = 0.0
@@ -61,7 +61,7 @@ def misfit_of(start, end, rows, residual, precision):
     return total
 
 
-@compiled
+@inlined
 def noise_gain(ratio, n_observations, misfit):
     """By how much the log likelihood at the same latent vector grows when a user's noise becomes ratio times what it was."""
     return 0.5 * (n_observations * math.log(ratio) - (ratio - 1.0) * misfit)

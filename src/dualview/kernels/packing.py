@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from dualview.kernels.compiling import compiled
+from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.concentration import log_finite, log_process
 from dualview.kernels.densities import log_view
 from dualview.kernels.plain import log_plain
@@ -17,7 +17,7 @@ from dualview.kernels.plain import log_plain
 N_SCALARS = 4
 
 
-@compiled
+@inlined
 def row_widths(n_users, n_dims, n_latent, n_coefficients):
     """Numbers in the row of a draw and in that of a component."""
     bases = n_dims + 2 * n_dims * n_dims + 1 + n_latent + 2 * n_latent * n_latent + 1
@@ -45,7 +45,7 @@ def log_partition(counts, n_fixed, alpha):
     return total - 0.5 * math.log(2.0 * math.pi) - 1.5 * math.log(alpha) - 0.5 / alpha
 
 
-@compiled
+@inlined
 def log_joint(z, counts, n_fixed, alpha, features, columns, base, latent, latent_base, terms, plain):
     """ln p(data, state) up to a constant that depends on nothing learnt."""
     total = log_partition(counts, n_fixed, alpha)
@@ -59,7 +59,7 @@ def log_joint(z, counts, n_fixed, alpha, features, columns, base, latent, latent
     return total
 
 
-@compiled
+@inlined
 def put_base(row, at, base):
     """In place: what a view's components share."""
     at = put(row, put(row, put(row, at, base[0]), base[1]), base[2])

@@ -37,7 +37,7 @@ def _below_series(level, ratio):
             return False
 
 
-@compiled
+@inlined
 def _weakly_tilted(rng, half):
     """x by an exponential law above 2/π; below it by x = (2/π)/(1 + 2e/π)² with an exponential e. For small h."""
     rate = 0.125 * math.pi * math.pi + 0.5 * half * half
@@ -58,7 +58,7 @@ def _weakly_tilted(rng, half):
                 return x
 
 
-@compiled
+@inlined
 def _inverse_gaussian(rng, mean):
     """Inverse Gaussian with shape 1, by Michael, Schucany and Haas (1976), with roots that do not cancel."""
     normal = standard_normal(rng)
@@ -67,7 +67,7 @@ def _inverse_gaussian(rng, mean):
     return mean / root if random(rng) * (1.0 + root) < root else mean * root
 
 
-@compiled
+@inlined
 def _strongly_tilted(rng, half):
     """x by an inverse Gaussian law: the first a(x) bounds f everywhere. One in 1 + exp(−2h) is taken, so not for small h."""
     while True:

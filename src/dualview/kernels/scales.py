@@ -42,7 +42,7 @@ def whiten(scatters, base_factor):
     return whitened
 
 
-@compiled
+@inlined
 def scatter_roots(whitened):
     """λ (K, D): the eigenvalues of W_0⁻¹ C_k, from what ``whiten`` returns, which is used up."""
     n_components, n_dims = whitened.shape[:2]
@@ -152,7 +152,7 @@ _sample_log_spare = sampler(log_dof_density)
 _sample_log_scale = sampler(log_scale_density)
 
 
-@compiled
+@inlined
 def draw_scales(rng, counts, roots, trace, dof):
     """The factor c of W_0 and β, one after the other."""
     n_dims = roots.shape[1]
@@ -234,7 +234,7 @@ def log_latent_scale_density(log_scale, parameters):
 _sample_latent_scale = sampler(log_latent_scale_density, reach=10)
 
 
-@compiled
+@inlined
 def draw_latent_scale(rng, slope, curvature, trace, n_dims):
     """c of the joint move of W_0, the S_k and the latent vectors."""
     return math.exp(_sample_latent_scale(rng, (slope, curvature, trace, n_dims), 0.0, 1.0))

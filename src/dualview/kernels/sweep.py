@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from dualview.kernels.assign import assign, column_counts, compact, fill, with_room
-from dualview.kernels.compiling import compiled
+from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.concentration import draw_alpha, draw_table_counts
 from dualview.kernels.gaussian import cluster_sums, collapsed, draw_into, redraw_view
 from dualview.kernels.linalg import scaled, trace
@@ -38,7 +38,7 @@ def doubled(core):
     return tall
 
 
-@compiled
+@inlined
 def grow(counts, table, columns, noises, cores):
     """Everything with as many columns again, all free."""
     n, n_users = table.shape
@@ -56,7 +56,7 @@ def grow(counts, table, columns, noises, cores):
     return more, tall, columns, wide_noises, (doubled(cores[0]), doubled(cores[1]))
 
 
-@compiled
+@inlined
 def reassign(rng, z, counts, pool, table, weights, x, latent, terms, columns, noises, cores, bases):
     """``assign`` for all users of the table, with more columns as they are needed.
 
@@ -71,7 +71,7 @@ def reassign(rng, z, counts, pool, table, weights, x, latent, terms, columns, no
         counts, table, columns, noises, cores = grow(counts, table, columns, noises, cores)
 
 
-@compiled
+@inlined
 def rescale_latent(rng, z, means, base_covariance, latent, terms):
     """In place on latent and residuals: the joint move of W_0, the S_k and the latent vectors; returns the new W_0."""
     starts, rows, loads, _, residual, precision, gram, weighted, _ = terms
@@ -90,7 +90,7 @@ def rescale_latent(rng, z, means, base_covariance, latent, terms):
     return scaled(base_covariance, scale)
 
 
-@compiled
+@inlined
 def redraw_from(rng, z, vectors, means, base):
     """``redraw_view`` from the vectors."""
     counts, totals, scatters = cluster_sums(vectors, z, means)
@@ -120,7 +120,7 @@ def collapsed_view(covariance, latent_covariance):
     return 1 if collapsed(latent_covariance) else -1
 
 
-@compiled
+@inlined
 def weights_of(alpha, n_fixed, n_pool):
     """What a component weighs beyond its count, and what each of the pool weighs."""
     if n_fixed == 0:
@@ -141,7 +141,7 @@ def columns_in_use(counts):
     return n
 
 
-@compiled
+@inlined
 def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, latent_means, latent_base, terms):
     """Scale of the latent vectors, views, splits and merges, clusters' noise, assignments, α; n_fixed: 0 when inferred.
 
