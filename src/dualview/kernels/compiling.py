@@ -3,8 +3,8 @@
 Numba makes machine code of every function it meets, with that of all functions it calls inside, and throws most of it away: of
 the hundred and fifty functions behind a fit, Python calls five. So a kernel is compiled in two ways. Called from Python, it is
 as Numba makes it, and kept on disk. Called by another kernel, it is a part of that one: nothing is made for Python, and machine
-code only where it ends up. The first fit is ready in four fifths of the time. Not optimising parts on their own would take
-another fifth off, and make a sweep slower by a thirtieth.
+code only where it ends up. The first fit is ready sooner. Were parts not optimised on their own it would be sooner still, but
+their callers would be slower.
 """
 
 import gc
