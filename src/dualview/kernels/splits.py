@@ -31,7 +31,7 @@ from dualview.kernels.linalg import add_to_cholesky, cholesky, factorise, join_c
 from dualview.kernels.special import log_gamma
 from dualview.kernels.streams import random
 
-MOVES = 10  # in a sweep that has any
+MOVES = 8  # in a sweep that has any
 SHARE = 0.25  # of sweeps that have
 _LARGEST_DOF = 1e10  # of β: beyond it the weights would lose digits, and there are no moves, which never change β
 
