@@ -66,6 +66,12 @@ def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: p
     np.testing.assert_allclose(moved[0].latent, moved[1].latent, rtol=1e-9)
 
 
+def test_columns_in_use_end_with_the_last_that_is_not_free() -> None:
+    """A merge may leave a free one among them."""
+    for counts, n in (([3, 0, -1, 2, -1, -1], 4), ([1, 0], 2), ([-1, -1], 0)):
+        assert sweep.columns_in_use(np.array(counts)) == n
+
+
 def test_threads_change_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 40 users, and the solver for very many users."""
     monkeypatch.setattr(gibbs, "BLOCK", 40)

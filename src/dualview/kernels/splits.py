@@ -164,16 +164,23 @@ def level(s, n, view):
 
 
 @compiled
-def distance(u, s, n, view):
-    """The part of a set's attraction that does."""
-    vectors, average, spread, work = view[0], view[4][0], view[4][1], view[4][3]
+def squared_distance(vectors, u, average, s, factor, work):
+    """|C⁻¹ (x_u − a_s)|², C = factor lower."""
     square = 0.0
     for i in range(average.shape[1]):
         rest = vectors[u, i] - average[s, i]
         for k in range(i):
-            rest -= spread[s, i, k] * work[0, k]
-        work[0, i] = rest / spread[s, i, i]
-        square += work[0, i] * work[0, i]
+            rest -= factor[i, k] * work[k]
+        work[i] = rest / factor[i, i]
+        square += work[i] * work[i]
+    return square
+
+
+@compiled
+def distance(u, s, n, view):
+    """The part of a set's attraction that does."""
+    average, spread, _, work = view[4]
+    square = squared_distance(view[0], u, average, s, spread[s], work[0])
     return 0.5 * (view[1][3] + n) * math.log1p(square * n / (n + 1.0))
 
 
@@ -242,33 +249,21 @@ def draw_moves(rng, n_fixed, noise):
 
 
 @compiled
-def distance_apart(average, s, other, column, view):
-    """Square of the distance between two averages, in standard deviations of a cluster."""
-    root, work, square = view[2], view[4][3], 0.0
-    for i in range(root.shape[0]):
-        rest = average[s, i] - other[column, i]
-        for k in range(i):
-            rest -= root[i, k] * work[0, k]
-        work[0, i] = rest / root[i, i]
-        square += work[0, i] * work[0, i]
-    return view[1][3] * square
-
-
-@compiled
-def nearness(square):
-    """What a cluster so far away weighs when one is chosen to merge with; never nothing."""
+def nearness(average, latent_average, s, other, latent_other, c, features, latent):
+    """What a cluster weighs when one is chosen to merge with, by the distance of averages s and c, in a cluster's W_0."""
+    square = features[1][3] * squared_distance(average, s, other, c, features[2], features[4][3][0])
+    square += latent[1][3] * squared_distance(latent_average, s, latent_other, c, latent[2], latent[4][3][0])
     return 1e-6 + 1.0 / (1.0 + 0.1 * square) ** 4
 
 
 @compiled
 def choose_other(rng, first, counts, near, features, latent):
     """A cluster other than the first, by how near it is, or −1 if there is none; and the chance that it has."""
-    average, latent_average, total = features[3][0], latent[3][0], 0.0
+    known, latent_known, total = features[3][0], latent[3][0], 0.0
     for c in range(counts.shape[0]):
         near[c] = 0.0
         if c != first and counts[c] > 0:
-            square = distance_apart(average, first, average, c, features)
-            near[c] = nearness(square + distance_apart(latent_average, first, latent_average, c, latent))
+            near[c] = nearness(known, latent_known, first, known, latent_known, c, features, latent)
             total += near[c]
     threshold, chosen = random(rng) * total, -1
     for c in range(counts.shape[0]):
@@ -283,15 +278,12 @@ def choose_other(rng, first, counts, near, features, latent):
 @compiled
 def chance_of_other(column, counts, features, latent):
     """That B would be chosen for A, were A and B there instead of the column."""
-    average, known, latent_average, latent_known = features[4][0], features[3][0], latent[4][0], latent[3][0]
-    own = nearness(
-        distance_apart(average, 0, average, 1, features) + distance_apart(latent_average, 0, latent_average, 1, latent)
-    )
+    average, latent_average, known, latent_known = features[4][0], latent[4][0], features[3][0], latent[3][0]
+    own = nearness(average, latent_average, 0, average, latent_average, 1, features, latent)
     total = own
     for c in range(counts.shape[0]):
         if c != column and counts[c] > 0:
-            square = distance_apart(average, 0, known, c, features)
-            total += nearness(square + distance_apart(latent_average, 0, latent_known, c, latent))
+            total += nearness(average, latent_average, 0, known, latent_known, c, features, latent)
     return own / total
 
 
