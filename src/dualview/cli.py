@@ -165,6 +165,8 @@ def fit(
 def resume(run: Path, *, draws: int | None = None, jobs: int = -1, quiet: bool = False) -> None:
     """Go on with a run that was stopped or killed; its draws are those of a run that was not.
 
+    A forum's run gets its roles, scores, predictions and report anew, too.
+
     Example: dualview resume run
 
     Parameters
@@ -180,6 +182,12 @@ def resume(run: Path, *, draws: int | None = None, jobs: int = -1, quiet: bool =
     """
     from dualview.runs import Request, fit_run
 
+    if (run / "forum.json").exists():
+        from dualview.forum.application import resume_forum
+
+        print(resume_forum(run, draws, n_jobs=jobs, quiet=quiet))
+        report(run)
+        return
     request = Request.load(run)
     if draws is not None:
         request = request.with_draws(draws)

@@ -98,7 +98,7 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
     write_whole(folder / "users.csv", user_table(model).to_csv(index=False).encode())
     check_whole(model.posterior_, request.n_draws, f"'dualview resume {folder}', or the same command, goes on")
     text = summary_text(summarise(folder))
-    if not model.posterior_.converged and not (folder / "forum.json").exists():
+    if not model.posterior_.converged:
         text += f"\nTo draw more: dualview resume {folder} --draws {2 * request.n_draws}"
     return f"{text}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -76,10 +77,55 @@ def test_roles_are_in_plain_units(run: Path) -> None:
 def test_the_run_is_one_of_dualview_fit(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["summary", str(run)]) == 0
     assert "clusters" in capsys.readouterr().out
-    before = dv.load(run / "posterior.nc")
-    assert before.n_draws == 40
-    assert cli.main(["resume", str(run), "--quiet"]) == 0
-    np.testing.assert_array_equal(dv.load(run / "posterior.nc")["z"], before["z"])
+    assert cli.main(["plot", str(run)]) == 0
+
+
+def test_resume_goes_on_with_roles_and_scores_too(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    longer = tmp_path / "run"
+    shutil.copytree(run, longer)
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.suffix in (".csv", ".json")}
+    for name in ("roles.json", "profiles.csv", "evaluation.json", "predictions.csv", "users.csv", "posterior.nc"):
+        (longer / name).unlink()
+    assert cli.main(["resume", str(longer), "--quiet"]) == 0
+    for name in ("roles.json", "profiles.csv", "predictions.csv", "users.csv"):
+        assert (longer / name).read_bytes() == before[name]
+    assert f"dualview resume {longer} --draws 80" in capsys.readouterr().out
+    assert cli.main(["resume", str(longer), "--draws", "60", "--quiet"]) == 0
+    post = dv.load(longer / "posterior.nc")
+    assert post.n_draws == 60
+    np.testing.assert_array_equal(post["z"][:, :40], dv.load(run / "posterior.nc")["z"])
+    users, predictions = text_table(longer / "users.csv"), text_table(longer / "predictions.csv")
+    assert text_table(longer / "profiles.csv")["cluster"].tolist() == users["cluster"].tolist()
+    scores = json.loads((longer / "evaluation.json").read_text())["scores"]
+    assert scores[0]["nll"] == pytest.approx(-predictions["log_density"].mean())
+    assert predictions["mean"].tolist() != text_table(run / "predictions.csv")["mean"].tolist()
+    assert "--draws=60" in json.loads((longer / "forum.json").read_text())["command"]
+    assert (longer / "report.html").stat().st_mtime_ns > (run / "report.html").stat().st_mtime_ns
+
+
+def test_resume_says_what_is_gone(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = json.loads((run / "forum.json").read_text())
+    for name in ("forum.json", "request.json"):
+        shutil.copy(run / name, tmp_path)
+    gone = settings | {"source": str(tmp_path / "moved.csv")}
+    for content, message in (
+        (json.dumps(gone), f"The posts of this run, {tmp_path / 'moved.csv'}, are not there any more"),
+        (json.dumps({"data": {}}), "forum.json has no command, no source, no options."),
+        ("{", "forum.json cannot be read"),
+    ):
+        (tmp_path / "forum.json").write_text(content)
+        assert cli.main(["resume", str(tmp_path), "--quiet"]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_the_options_are_kept_as_they_were_asked(tmp_path: Path) -> None:
+    """The command that a resumed run repeats is the first one's."""
+    POSTS.rename(columns={"user": "member"}).to_csv(tmp_path / "posts.csv", index=False)
+    words = ["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path / "run"), *SHORT, "--user-column", "member"]
+    assert cli.main([*words, "--thread-column", "thread", "--covariates", "hour", "--bot-names", "nobody"]) == 0
+    before = (tmp_path / "run" / "forum.json").read_bytes()
+    assert cli.main(["resume", str(tmp_path / "run"), "--quiet"]) == 0
+    assert (tmp_path / "run" / "forum.json").read_bytes() == before
 
 
 def test_the_same_command_again_goes_on_and_another_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

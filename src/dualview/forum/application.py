@@ -1,7 +1,7 @@
 """The forum application: from posts to a run folder with roles, scores and predictions.
 
-The folder is one of ``dualview fit`` (request.json, the chains, posterior.nc, users.csv), so that summary, plot, predict and
-resume take it. Beside them it has
+The folder is one of ``dualview fit`` (request.json, the chains, posterior.nc, users.csv), so that summary, plot and predict
+take it; resume goes on with all of it. Beside them it has
 
 - ``tables/``: what was fitted. users.parquet (user, features), threads.mtx (training threads by users), outcomes.parquet
   (thread, outcome, covariates); the same of the test threads as test_threads.mtx and test_outcomes.parquet.
@@ -44,7 +44,7 @@ from scipy.io import mmwrite
 
 from dualview._version import __version__
 from dualview.digests import digest
-from dualview.errors import ConvergenceWarning, InputError, MissingExtraError
+from dualview.errors import ConvergenceWarning, FileError, InputError, MissingExtraError
 from dualview.forum.activity import MEANINGS
 from dualview.forum.data import ForumData, ForumThreads, read_forum
 from dualview.forum.example import example_posts
@@ -98,7 +98,7 @@ def run_forum(
     clock.mark("read")
     for note in data.notes:
         say(note[0].upper() + note[1:] + ".")
-    settings = _settings(data, posts or out / "posts.csv", command_line(posts, out, data.options, sampler))
+    settings = _settings(data, (posts or out / "posts.csv").absolute(), command_line(posts, out, data.options, sampler))
     _check_folder(out, settings)
     request = _write_inputs(data, out, settings, sampler)
     if made is not None:
@@ -123,6 +123,29 @@ def run_forum(
     converged = {"dual": model.posterior_.converged, "single": single.posterior_.converged}
     _write_results(data, model, out, found, evaluation, laws, converged, clock.seconds)
     return _text(summary, found, evaluation, data, out, clock.seconds)
+
+
+def resume_forum(out: Path, n_draws: int | None = None, *, n_jobs: int = -1, quiet: bool = False) -> str:
+    """Go on with a forum's run as it was asked for, perhaps with more draws; roles, scores and predictions are made anew."""
+    request, settings = Request.load(out), _settings_before(out)
+    if n_draws is not None:
+        request = request.with_draws(n_draws)
+    sampler = Sampler(**{entry.name: getattr(request, entry.name) for entry in fields(Sampler)})
+    posts = None if "--example" in shlex.split(settings["command"]) else Path(settings["source"])
+    if posts is not None and not posts.exists():
+        raise FileError(
+            f"The posts of this run, {posts}, are not there any more. Put them back, or give where they are now: "
+            "'dualview forum FILE --out ...' with the same options goes on."
+        )
+    return run_forum(posts, out, _as_asked(settings["options"]), sampler, example=posts is None, n_jobs=n_jobs, quiet=quiet)
+
+
+def _as_asked(options: dict[str, Any]) -> dict[str, Any]:
+    """Options as they were before they were written as JSON, which has lists only."""
+    return {
+        name: _as_asked(value) if isinstance(value, dict) else tuple(value) if isinstance(value, list) else value
+        for name, value in options.items()
+    }
 
 
 class _Clock:
@@ -213,16 +236,26 @@ def _check_folder(out: Path, settings: dict[str, Any]) -> None:
         raise InputError(f"{out} has a run that 'dualview fit' started. Give another folder with --out.")
     if not (out / "forum.json").exists():
         return
-    try:
-        before = json.loads((out / "forum.json").read_text())["data"]
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{out} has a forum.json that cannot be read ({error}). Give another folder with --out.") from error
+    before = _settings_before(out)["data"]
     changed = [name for name, value in settings["data"].items() if before.get(name) != value]
     if changed:
         raise InputError(
             f"{out} has a run of other posts or options (the {' and the '.join(changed)} differ). Give another folder with "
             "--out."
         )
+
+
+def _settings_before(out: Path) -> dict[str, Any]:
+    """What the folder's forum.json says."""
+    anew = "'dualview forum' with another folder as --out starts anew."
+    try:
+        settings: dict[str, Any] = json.loads((out / "forum.json").read_text())
+        missing = [name for name in ("command", "source", "options", "data") if name not in settings]
+    except (OSError, ValueError) as error:
+        raise FileError(f"{out / 'forum.json'} cannot be read ({error}). {anew}") from error
+    if missing:
+        raise FileError(f"{out / 'forum.json'} has no {', no '.join(missing)}. {anew}")
+    return settings
 
 
 def _write_inputs(data: ForumData, out: Path, settings: dict[str, Any], sampler: Sampler) -> Request:
