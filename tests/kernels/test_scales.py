@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from scipy.linalg import eigvalsh
 from scipy.special import multigammaln
-from scipy.stats import wishart
+from scipy.stats import beta, chi2, norm, uniform, wishart
 
 import naive
+from checks import mutate, rebind
 from dualview.kernels import messages, scales
 from dualview.kernels.gaussian import cluster_sums
 from dualview.kernels.slices import sampler
@@ -169,6 +170,51 @@ def test_columns_are_drawn_in_turn_each_given_those_before(n_dims):
         factor = scaled_column(factor, d, math.exp(t))
     np.testing.assert_allclose(base_factor, factor, rtol=1e-9)
     np.testing.assert_allclose(whitened, scales.whiten(case.scatters, factor), rtol=1e-9, atol=1e-12)
+
+
+def columns_redrawn_from_the_prior(kernel, n_dims):
+    """Of many draws: W_0's factor, and whether a cluster's only vector is far out in W_0."""
+    rng, z, dof = np.random.default_rng([6, n_dims]), np.array([0, 1, 1, 1, 2, 2]), n_dims + 0.5
+    factors, distances = np.empty((N_DRAWS, n_dims, n_dims)), np.empty(N_DRAWS)
+    for i in range(N_DRAWS):
+        normals = rng.standard_normal((n_dims, n_dims))
+        factor = np.linalg.cholesky(normals @ normals.T / n_dims)
+        scale = np.linalg.inv(dof * factor @ factor.T)
+        roots = np.linalg.cholesky(wishart.rvs(dof, scale, size=3, random_state=rng))
+        x = np.linalg.solve(np.swapaxes(roots[z], 1, 2), rng.standard_normal((len(z), n_dims, 1)))[..., 0]
+        counts, _, scatters = cluster_sums(x, z, np.zeros((3, n_dims)))
+        kernel(rng, counts, scales.whiten(scatters, factor), factor, dof)
+        factors[i], distances[i] = factor, np.sum(np.linalg.solve(factor, x[0]) ** 2) / dof
+    return factors, beta(0.5 * (dof - n_dims + 1), 0.5 * n_dims).cdf(1.0 / (1.0 + distances))
+
+
+def check_columns(factors, ranks):
+    """Squares on the diagonal are χ², what is below it normal, and a vector is as far as with a Wishart precision."""
+    n_dims = factors.shape[1]
+    for i in range(n_dims):
+        check_law(n_dims * factors[:, i, i] ** 2, chi2(n_dims - i).cdf)
+        for j in range(i):
+            check_law(math.sqrt(n_dims) * factors[:, i, j], norm.cdf)
+    check_law(ranks, uniform.cdf)
+
+
+@pytest.mark.parametrize("n_dims", [2, 3])
+def test_columns_drawn_from_their_law_stay_in_it(n_dims):
+    check_columns(*columns_redrawn_from_the_prior(scales.redraw_columns, n_dims))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(n_dims - d - 0.5) * log_scale", "(n_dims - 0.5) * log_scale"),
+        ("0.5 * n_dims * scale * square", "0.5 * scale * square"),
+    ],
+)
+def test_columns_with_an_error_leave_their_law(old, new):
+    density = mutate(scales.log_column_density, old, new)
+    kernel = rebind(scales.redraw_columns, _sample_column_scale=sampler(density))
+    with pytest.raises(AssertionError, match="KS distance"):
+        check_columns(*columns_redrawn_from_the_prior(kernel, 3))
 
 
 @pytest.mark.parametrize("n_dims", DIMS)

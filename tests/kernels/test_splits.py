@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal, wishart
+from scipy.special import gammaln, logsumexp, multigammaln
+from scipy.stats import multivariate_normal, norm, wishart
 
 import naive
 from checks import mutate, rebind
@@ -67,7 +68,7 @@ def test_a_cluster_that_has_changed_is_learnt_again():
 @pytest.mark.parametrize("n_dims", [1, 2, 3])
 @pytest.mark.parametrize("dof", [None, 40.0, 1e7])
 def test_weights_are_prior_times_likelihood_over_proposal(n_dims, dof):
-    """p(S) p(vectors | S) / q(S), the mean integrated out of one dense normal law; constant for all S but one ratio."""
+    """p(S) p(vectors | S) / q(S) up to a power of π that all partitions share; a dense normal law, without the mean."""
     case = Case(n_dims, dof)
     base_mean, base_precision, base_covariance, dof = case.base
     for users in (Z == 1, Z == 2, np.arange(len(Z)) == 4):
@@ -214,6 +215,61 @@ def test_moves_from_the_prior_stay_in_it(n_dims, n_latent):
         assert np.abs(scores(prior, splits.split_and_merge, n_moves=n_moves)).max() < 4.5
 
 
+def log_marginal(x, base):
+    """ln of the law of some users' vectors, the precision integrated out by its Wishart law and the mean on a grid."""
+    (base_mean, base_precision, base_covariance, dof), n_dims, step = base, x.shape[1], 0.05
+    if n_dims == 0:
+        return 0.0
+    axis = np.arange(-8.0, 8.0 + step, step)
+    standard = np.stack(np.meshgrid(*[axis] * n_dims, indexing="ij"), axis=-1).reshape(-1, n_dims)
+    away = x - (base_mean + standard @ np.linalg.inv(np.linalg.cholesky(base_precision)))[:, None]
+    scale = dof * base_covariance + np.einsum("gui,guj->gij", away, away)
+    log_terms = np.sum(norm.logpdf(standard), axis=1) - 0.5 * (dof + len(x)) * np.linalg.slogdet(scale)[1]
+    constant = multigammaln(0.5 * (dof + len(x)), n_dims) - multigammaln(0.5 * dof, n_dims) - 0.5 * x.size * np.log(np.pi)
+    constant += 0.5 * dof * np.linalg.slogdet(dof * base_covariance)[1] + n_dims * np.log(step)
+    return constant + logsumexp(log_terms)
+
+
+def in_order(z):
+    """Labels in the order of their first users."""
+    return tuple(np.unique(z, return_index=True)[1][np.unique(z, return_inverse=True)[1]])
+
+
+def errors_of_partitions(kernel, n_dims, n_latent, n_users=4, alpha=0.9, n_chains=8, n_calls=5000):
+    """How often chains of nothing but splits and merges have each partition, less its probability, in standard errors."""
+    rng = np.random.default_rng([3, n_dims, n_latent])
+    bases = random_base(rng, n_dims), random_base(rng, n_latent)
+    features, latent = 1.5 * rng.standard_normal((n_users, n_dims)), 1.5 * rng.standard_normal((n_users, n_latent))
+    logs = {}
+    for labels in itertools.product(range(n_users), repeat=n_users):
+        z = np.array(labels)
+        if in_order(z) not in logs:
+            clusters = [z == k for k in np.unique(z)]
+            logs[in_order(z)] = sum(
+                np.log(alpha) + gammaln(own.sum()) + log_marginal(features[own], bases[0]) + log_marginal(latent[own], bases[1])
+                for own in clusters
+            )
+    chances = np.exp(np.array([*logs.values()]) - logsumexp([*logs.values()]))
+    places = {partition: place for place, partition in enumerate(logs)}
+    found = np.zeros((n_chains, len(chances)))
+    for chain in found:
+        z, counts = np.zeros(n_users, dtype=np.int64), np.array([n_users, -1, 0, *[-1] * (n_users + 8)])
+        columns = tuple(part for base in bases for part in draw_from_base(rng, len(counts), *base))
+        for _ in range(n_calls):
+            kernel(rng, 4, z, counts, alpha, features, latent, columns, bases)
+            chain[places[in_order(z)]] += 1.0 / n_calls
+    assert chances.max() < 0.5
+    return (found.mean(axis=0) - chances) / (found.std(axis=0, ddof=1) / np.sqrt(n_chains))
+
+
+@pytest.mark.parametrize(
+    ("n_dims", "n_latent"), [(2, 1), *(pytest.param(*dims, marks=pytest.mark.slow) for dims in ((1, 1), (0, 1)))]
+)
+def test_partitions_come_as_often_as_they_are_likely(n_dims, n_latent):
+    """All partitions of four users by enumeration, and moves that start from one cluster, with a pool's column among them."""
+    assert np.abs(errors_of_partitions(splits.split_and_merge, n_dims, n_latent)).max() < 6.0
+
+
 def sides_are_free():
     return mutate(splits.split_and_merge, "ratio - log_sides if splits", "ratio if splits")
 
@@ -269,6 +325,12 @@ MUTANTS = [
 @pytest.mark.parametrize("mutant", [MUTANTS[0], *(pytest.param(mutant, marks=pytest.mark.slow) for mutant in MUTANTS[1:])])
 def test_mutant_is_rejected(mutant):
     assert np.abs(scores(Prior(2, 1, n_users=8, alpha=2.0), mutant(), n_moves=6)).max() > 6.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", [mutant for mutant in MUTANTS if mutant is not means_forget_their_users])
+def test_mutant_has_partitions_too_often(mutant):
+    assert np.abs(errors_of_partitions(mutant(), 2, 1)).max() > 9.0
 
 
 @pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (2, 1)])
