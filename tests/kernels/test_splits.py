@@ -152,17 +152,17 @@ def test_members_are_alike_but_for_one():
 
 
 def test_the_weight_of_a_cluster_is_made_once():
-    features, latent, heights = Case(2), Case(1), np.full(len(COUNTS), np.nan)
-    arguments = heights, features.factors, latent.factors, features.view, latent.view
+    features, latent, log_weights = Case(2), Case(1), np.full(len(COUNTS), np.nan)
+    arguments = log_weights, features.factors, latent.factors, features.view, latent.view
     weight = splits.weight_of_column(1, 2, 5, *arguments)
     splits.of_column(0, 2, features.factors, features.view)
     splits.of_column(0, 2, latent.factors, latent.view)
     expected = splits.log_weight(0, 5, features.view) + splits.log_weight(0, 5, latent.view) + np.log(24.0)
     assert weight == pytest.approx(expected, rel=1e-12)
-    assert heights[2] == weight
-    heights[2] = 7.0
+    assert log_weights[2] == weight
+    log_weights[2] = 7.0
     assert splits.weight_of_column(1, 2, 5, *arguments) == 7.0
-    assert np.isnan(heights[[0, 1, 3, 4, 5]]).all()
+    assert np.isnan(log_weights[[0, 1, 3, 4, 5]]).all()
 
 
 class Prior:
@@ -271,7 +271,7 @@ def test_partitions_come_as_often_as_they_are_likely(n_dims, n_latent):
 
 
 def sides_are_free():
-    return mutate(splits.split_and_merge, "ratio - log_sides if splits", "ratio if splits")
+    return mutate(splits.split_and_merge, "ratio - log_sides if splitting", "ratio if splitting")
 
 
 def weights_without_means():
@@ -306,7 +306,7 @@ def members_weigh_nothing():
 
 
 def weights_outlive_their_clusters():
-    return mutate(splits.split_and_merge, "heights[to] = math.nan", "heights[to] += 0.0")
+    return mutate(splits.split_and_merge, "log_weights[column] = math.nan", "log_weights[column] += 0.0")
 
 
 MUTANTS = [

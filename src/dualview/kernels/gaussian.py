@@ -168,7 +168,7 @@ def draw_base(rng, means, factors, base_precision, base_dof):
 
 @compiled
 def redraw_view(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof):
-    """Everything a view learns, given the sums over its clusters: scales of W_0 and β without the S_k, then (C1) to (C5)."""
+    """All a view learns, given sums over its clusters: columns and size of W_0 and β without the S_k, then (C1) to (C5)."""
     if totals.shape[1] == 0:
         factors = np.empty((totals.shape[0], 0, 0))
         return np.empty((totals.shape[0], 0)), factors, base_mean, base_precision, base_covariance, base_dof

@@ -1,17 +1,16 @@
 """Moves of a Gaussian view's scale: of W_0 and β without the precisions S_k, and of W_0 together with latent vectors.
 
-The first two integrate the S_k out of (M1) and (M3).
-Given z, the vectors and the means μ_k, with C_k the scatter of cluster k about its mean,
+All but the last integrate the S_k out of (M1) and (M3). Given z, the vectors and the means μ_k, with C_k the scatter of
+cluster k about its mean,
 
     p(vectors | W_0, β) ∝ Π_k Π_{d<D} Γ((β + n_k − d)/2)/Γ((β − d)/2) |β W_0|^(−n_k/2) |I + (β W_0)⁻¹ C_k|^(−(β + n_k)/2).
 
-With the eigenvalues λ_ki of W_0⁻¹ C_k the last determinant is Π_i (1 + λ_ki/(c β)) after W_0 → c W_0, so one table of them
-serves both numbers. Drawing the S_k right afterwards makes the three a joint update.
-
-Before them comes each column of L, W_0 = L Lᵀ, alone: column d times √c, which makes L E Lᵀ of W_0, E = I but E_dd = c. With
+First each column of L, W_0 = L Lᵀ, alone: column d times √c, which makes L E Lᵀ of W_0, E = I but E_dd = c. With
 B_k = L⁻¹ C_k L⁻ᵀ the determinant |β E + B_k| is c β + h_kd times what does not change, h_kd = B_dd − bᵀ (β I + B')⁻¹ b, where b
-is the rest of row d and B' the rest of the matrix: as above, with one eigenvalue. dW_0 grows by c^(D − d), d = 0, 1, …, and
-tr W_0 by (c − 1)|l_d|².
+is the rest of row d and B' the rest of the matrix. dW_0 grows by c^(D − d), d = 0, 1, …, and tr W_0 by (c − 1)|l_d|².
+
+Then the size of W_0, and β. With the eigenvalues λ_ki of W_0⁻¹ C_k the last determinant is Π_i (1 + λ_ki/(c β)) after
+W_0 → c W_0, so one table of them serves both. Drawing the S_k right afterwards makes all of it a joint update.
 """
 
 import math

@@ -1,5 +1,6 @@
-"""Splits and merges of clusters, by Metropolis and Hastings (Jain and Neal 2007), while latent vectors stay where they are.
+"""Splits and merges of clusters, by Metropolis and Hastings, while latent vectors stay where they are.
 
+After Jain and Neal (2007), with users allocated one after the other as by Dahl (2003).
 A user i is chosen at random, and a coin says what may happen to its cluster. It may fall into two, i's and that of j, another
 of its users; or it may become one with another cluster, which is chosen by how near it is, and j is one of its users.
 For a split the other users come in a random order and are told one by one to which side they go, by how near they are to those
@@ -231,7 +232,7 @@ def settle(rng, column, s, n, means, factors, view):
 
 @compiled
 def members(rng, z, i, j, others):
-    """In place: the others of the clusters of i and j, in an order all of which are alike; returns their number."""
+    """In place: the others of the clusters of i and j, in a uniformly random order; returns their number."""
     n = 0
     for u in range(z.shape[0]):
         if (z[u] == z[i] or z[u] == z[j]) and u != i and u != j:
@@ -250,7 +251,7 @@ def draw_moves(rng, n_fixed, noise):
 
 @compiled
 def nearness(average, latent_average, s, other, latent_other, c, features, latent):
-    """What a cluster weighs when one is chosen to merge with, by the distance of averages s and c, in a cluster's W_0."""
+    """What a cluster weighs when one is chosen to merge with, by the distance of averages s and c in the metric W_0⁻¹."""
     square = features[1][3] * squared_distance(average, s, other, c, features[2], features[4][3][0])
     square += latent[1][3] * squared_distance(latent_average, s, latent_other, c, latent[2], latent[4][3][0])
     return 1e-6 + 1.0 / (1.0 + 0.1 * square) ** 4
@@ -300,13 +301,30 @@ def choose_member(rng, column, n, i, z):
 
 
 @compiled
-def weight_of_column(s, column, n, heights, factors, latent_factors, features, latent):
-    """ln w + lnΓ(n) of a cluster that there is, by set s where it is not yet in heights."""
-    if math.isnan(heights[column]):
+def weight_of_column(s, column, n, log_weights, factors, latent_factors, features, latent):
+    """ln w + lnΓ(n) of a cluster that there is, by set s where it is not yet in log_weights."""
+    if math.isnan(log_weights[column]):
         of_column(s, column, factors, features)
         of_column(s, column, latent_factors, latent)
-        heights[column] = log_weight(s, n, features) + log_weight(s, n, latent) + log_gamma(float(n))
-    return heights[column]
+        log_weights[column] = log_weight(s, n, features) + log_weight(s, n, latent) + log_gamma(float(n))
+    return log_weights[column]
+
+
+@compiled
+def relabel(splitting, first, second, j, others, sides, sizes, z, counts):
+    """In place: the clusters of A and B, or of C, in place of what there was. Returns the columns of A (or C) and B."""
+    if splitting:
+        second = 0
+        while counts[second] >= 0:
+            second += 1
+        counts[first], counts[second] = sizes[0], sizes[1]
+        z[j] = second
+    else:
+        counts[first], counts[second] = sizes[2], -1
+        z[j] = first
+    for t in range(sizes[0] + sizes[1] - 2):
+        z[others[t]] = second if splitting and sides[t] == 1 else first
+    return first, second
 
 
 @compiled
@@ -322,64 +340,50 @@ def split_and_merge(rng, n_moves, z, counts, alpha, features, latent, columns, b
     x, f = view_of(features, bases[0], z, counts), view_of(latent, bases[1], z, counts)
     sizes, weights = np.empty(3, dtype=np.int64), np.empty(3)
     others, sides = np.empty(n_users, dtype=np.int64), np.empty(n_users, dtype=np.int64)
-    near, heights = np.empty(n_columns), np.full(n_columns, math.nan)
+    near, log_weights = np.empty(n_columns), np.full(n_columns, math.nan)
     for _ in range(n_moves):
         i = min(int(random(rng) * n_users), n_users - 1)
-        splits, first, chance = random(rng) < 0.5, z[i], 1.0
+        splitting, first, chance = random(rng) < 0.5, z[i], 1.0
         second = first
-        if not splits:
+        if not splitting:
             second, chance = choose_other(rng, first, counts, near, x, f)
-        n_choices = counts[second] - splits if second >= 0 else 0
+        n_choices = counts[second] - splitting if second >= 0 else 0
         if n_choices == 0:
             continue
-        j, height, log_sides = choose_member(rng, second, n_choices, i, z), math.log(1.0 - random(rng)), 0.0
-        if splits:
-            log_sides = allocate(rng, splits, i, j, z, others, sides, sizes, x, f)
-        for s in range(3):
-            if splits != (s < 2):  # a cluster that there is
-                column = second if s == 1 else first
-                sizes[s] = counts[column]
-                weights[s] = weight_of_column(s, column, sizes[s], heights, factors, latent_factors, x, f)
-        if not splits:
+        j, log_uniform, log_sides = choose_member(rng, second, n_choices, i, z), math.log(1.0 - random(rng)), 0.0
+        old, new = ((2, 3), (0, 2)) if splitting else ((0, 2), (2, 3))  # sets that are clusters, and that may become some
+        if splitting:
+            log_sides = allocate(rng, splitting, i, j, z, others, sides, sizes, x, f)
+        for s in range(old[0], old[1]):
+            column = second if s == 1 else first
+            sizes[s] = counts[column]
+            weights[s] = weight_of_column(s, column, sizes[s], log_weights, factors, latent_factors, x, f)
+        if not splitting:
             of_column(0, first, factors, x)
             of_column(0, first, latent_factors, f)
             of_both(sizes[0], second, sizes[1], x)
             of_both(sizes[0], second, sizes[1], f)
             sizes[2] = sizes[0] + sizes[1]
-        for s in range(3):
-            if splits == (s < 2):  # one that there may be
-                propose(rng, s, sizes[s], x)
-                propose(rng, s, sizes[s], f)
-                weights[s] = log_weight(s, sizes[s], x) + log_weight(s, sizes[s], f) + log_gamma(float(sizes[s]))
+        for s in range(new[0], new[1]):
+            propose(rng, s, sizes[s], x)
+            propose(rng, s, sizes[s], f)
+            weights[s] = log_weight(s, sizes[s], x) + log_weight(s, sizes[s], f) + log_gamma(float(sizes[s]))
         ratio = math.log(alpha) + weights[0] + weights[1] - weights[2]
         ratio += math.log(chance * (sizes[2] - 1.0) / sizes[1])
-        # What is left is a chance, at most 1, and can only make less of it.
-        if splits and height < ratio - log_sides:
+        # A split still lacks c, and a merge q_z. Both are at most 1, so what is refused without them would be with them.
+        if splitting and log_uniform < ratio - log_sides:
             ratio += math.log(chance_of_other(first, counts, x, f))
-        elif not splits and height < -ratio:
-            log_sides = allocate(rng, splits, i, j, z, others, sides, sizes, x, f)
-        if not height < (ratio - log_sides if splits else log_sides - ratio):
+        elif not splitting and log_uniform < -ratio:
+            log_sides = allocate(rng, splitting, i, j, z, others, sides, sizes, x, f)
+        if not log_uniform < (ratio - log_sides if splitting else log_sides - ratio):
             continue
-        column = second
-        if splits:
-            n_splits += 1
-            column = 0
-            while counts[column] >= 0:
-                column += 1
-            counts[first], counts[column] = sizes[0], sizes[1]
-            z[j] = column
-        else:
-            n_merges += 1
-            counts[first], counts[second] = sizes[2], -1
-            z[j] = first
-        for t in range(sizes[0] + sizes[1] - 2):
-            z[others[t]] = column if splits and sides[t] == 1 else first
-        for s in range(3):
-            if splits == (s < 2):
-                to = column if s == 1 else first
-                heights[to] = math.nan
-                settle(rng, to, s, sizes[s], means, factors, x)
-                settle(rng, to, s, sizes[s], latent_means, latent_factors, f)
-                learn(to, z, x)
-                learn(to, z, f)
+        n_splits, n_merges = n_splits + splitting, n_merges + (not splitting)
+        places = relabel(splitting, first, second, j, others, sides, sizes, z, counts)
+        for s in range(new[0], new[1]):
+            column = places[s % 2]
+            log_weights[column] = math.nan
+            settle(rng, column, s, sizes[s], means, factors, x)
+            settle(rng, column, s, sizes[s], latent_means, latent_factors, f)
+            learn(column, z, x)
+            learn(column, z, f)
     return n_splits, n_merges
