@@ -135,9 +135,13 @@ def _pair():
     return inner, outer
 
 
-@pytest.mark.parametrize("parts", [True, False])
-def test_a_kernel_called_by_a_kernel_is_a_part_of_it(monkeypatch, parts):
-    """With nothing made for Python until Python calls it, and errors that come through. A later Numba does without parts."""
+@pytest.mark.parametrize(("parts", "largest"), [(True, 100), (True, 0), (False, 0)])
+def test_a_kernel_called_by_a_kernel_is_a_part_of_it(monkeypatch, parts, largest):
+    """With nothing made for Python until Python calls it, and errors that come through, optimised on its own or not.
+
+    A later Numba does without parts.
+    """
+    monkeypatch.setattr(compiling, "_LARGEST_OPTIMISED", largest)
     if not parts:
         monkeypatch.setattr(compiling, "_LAST_WITH_PARTS", (0, 0))
     inner, outer = _pair()

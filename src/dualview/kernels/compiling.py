@@ -3,8 +3,8 @@
 Numba makes machine code of every function it meets, with that of all functions it calls inside, and throws most of it away: of
 the hundred and fifty functions behind a fit, Python calls five. So a kernel is compiled in two ways. Called from Python, it is
 as Numba makes it, and kept on disk. Called by another kernel, it is a part of that one: nothing is made for Python, and machine
-code only where it ends up. The first fit is ready sooner. Were parts not optimised on their own it would be sooner still, but
-their callers would be slower.
+code only where it ends up. The first fit is ready sooner. Were small parts not optimised on their own it would be a little
+sooner still, but their callers would be slower.
 """
 
 import gc
@@ -18,6 +18,10 @@ from numba.core.compiler_machinery import LoweringPass, register_pass
 
 # Nobody asks for the address of a kernel as a C function, and making it takes a twentieth of the time.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+# Functions in a part, those it calls included, that is optimised on its own: what LLVM puts into a caller depends on how short it
+# already is. Larger parts would only be optimised again and again, which would take a seventh of the time.
+_LARGEST_OPTIMISED = 5
 
 # Parts are made with what Numba does not promise to keep; a later version compiles whole functions, which takes longer.
 _LAST_WITH_PARTS = (0, 68)
@@ -56,7 +60,12 @@ _STAMP = _sources_stamp()
 
 
 class _PartLibrary(codegen.JITCodeLibrary):
-    """Code that becomes machine code only inside other code."""
+    """Code that becomes machine code only inside other code, and is optimised there; here as well where it is small."""
+
+    def _optimize_final_module(self) -> None:
+        functions = (function for function in self._final_module.functions if not function.is_declaration)
+        if sum(1 for _ in functions) <= _LARGEST_OPTIMISED:
+            super()._optimize_final_module()
 
     def _finalize_final_module(self) -> None:
         self._finalized = True
