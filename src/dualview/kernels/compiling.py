@@ -19,8 +19,8 @@ from numba.core.compiler_machinery import LoweringPass, register_pass
 # Nobody asks for the address of a kernel as a C function, and making it takes a twentieth of the time.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
-# Functions in a part, those it calls included, that is optimised on its own: what LLVM puts into a caller depends on how short it
-# already is. Larger parts would only be optimised again and again, which would take a seventh of the time.
+# Functions in a part, those it calls included, that is optimised on its own: what LLVM puts into a caller depends on how short
+# it is by then. Larger parts would only be optimised again and again, which would take a seventh of the time.
 _LARGEST_OPTIMISED = 5
 
 # Parts are made with what Numba does not promise to keep; a later version compiles whole functions, which takes longer.
