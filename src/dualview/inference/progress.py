@@ -1,5 +1,6 @@
 """One line on the terminal for all chains: done, clusters now, speed, time left."""
 
+import math
 import sys
 import time
 from threading import Lock
@@ -21,8 +22,7 @@ class Bar:
         self._first = np.full(n_chains, -1, dtype=np.int64)  # where each chain was at its first call
         self._clusters = np.zeros(n_chains, dtype=np.int64)
         self._total = n_chains * n_iterations
-        self._began: float | None = None
-        self._written = time.monotonic()
+        self._began, self._written = math.inf, time.monotonic()
         self._width = 0
         self._lock = Lock()
 
@@ -35,8 +35,7 @@ class Bar:
         now = time.monotonic()
         if self._first[chain] < 0:
             self._first[chain] = iteration
-        if self._began is None:
-            self._began = now
+        self._began = min(self._began, now)
         if now - self._written > 0.1 and self._lock.acquire(blocking=False):
             self._written = now
             self._write(self._pace(now), "\r")
@@ -48,7 +47,7 @@ class Bar:
     def _pace(self, now: float) -> str:
         """Speed and time left, where something tells them, and clusters."""
         done = int(self._iterations.sum())
-        new, seconds = done - int(self._first.clip(0).sum()), now - (now if self._began is None else self._began)
+        new, seconds = done - int(self._first.clip(0).sum()), now - self._began
         words = ""
         if new > 0 and seconds > 0.0:
             words = f", {new / seconds:.0f}/s, {(self._total - done) * seconds / new:.0f} s left"

@@ -19,6 +19,7 @@ import math
 import numpy as np
 
 from dualview.kernels.compiling import compiled, inlined
+from dualview.kernels.draws import place_of
 from dualview.kernels.gaussian import draw_into
 from dualview.kernels.linalg import copy_into
 from dualview.kernels.messages import (
@@ -99,16 +100,7 @@ def choose(weights, exponents, uniform):
         if weights[i] != 0.0:
             weights[i] *= math.exp(exponents[i] - top)
             total += weights[i]
-    threshold = uniform * total
-    chosen = NO_WEIGHT
-    if 0.0 < total < math.inf:
-        for i in range(weights.shape[0]):
-            if weights[i] > 0.0:
-                chosen = i
-                threshold -= weights[i]
-                if threshold < 0.0:
-                    break
-    return chosen
+    return place_of(uniform * total, weights) if 0.0 < total < math.inf else NO_WEIGHT
 
 
 @inlined

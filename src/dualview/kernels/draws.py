@@ -1,4 +1,4 @@
-"""Draws from normal and Wishart laws in canonical parameters.
+"""Draws from normal and Wishart laws in canonical parameters, and from weights.
 
 A precision matrix is carried as its upper factor T with S = T Tᵀ: a Wishart draw makes T without another factorisation, and a
 quadratic form is |Tᵀ x|².
@@ -6,7 +6,7 @@ quadratic form is |Tᵀ x|².
 
 import math
 
-from dualview.kernels.compiling import compiled
+from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.linalg import factorise, solve_lower, solve_lower_transposed
 from dualview.kernels.streams import standard_gamma, standard_normal
 
@@ -39,3 +39,16 @@ def wishart_factor(rng, dof, inverse_scale_factor, factor):
             for k in range(i + 1, j + 1):
                 rest -= inverse_scale_factor[k, i] * factor[k, j]
             factor[i, j] = rest / inverse_scale_factor[i, i]
+
+
+@inlined
+def place_of(threshold, weights):
+    """The index at which the sum of the weights up to it exceeds the threshold, or the last with any weight; −1 if none has."""
+    place = -1
+    for i in range(weights.shape[0]):
+        if weights[i] > 0.0:
+            place = i
+            threshold -= weights[i]
+            if threshold < 0.0:
+                break
+    return place

@@ -26,7 +26,7 @@ import numpy as np
 
 from dualview.kernels.compiling import compiled
 from dualview.kernels.concentration import log_rising
-from dualview.kernels.draws import normal, wishart_factor
+from dualview.kernels.draws import normal, place_of, wishart_factor
 from dualview.kernels.gaussian import component_mean
 from dualview.kernels.linalg import add_to_cholesky, cholesky, factorise, join_cholesky, multiply, outer_square, solve_lower
 from dualview.kernels.special import log_gamma
@@ -266,13 +266,7 @@ def choose_other(rng, first, counts, near, features, latent):
         if c != first and counts[c] > 0:
             near[c] = nearness(known, latent_known, first, known, latent_known, c, features, latent)
             total += near[c]
-    threshold, chosen = random(rng) * total, -1
-    for c in range(counts.shape[0]):
-        if near[c] > 0.0:
-            chosen = c
-            threshold -= near[c]
-            if threshold < 0.0:
-                break
+    chosen = place_of(random(rng) * total, near)
     return chosen, near[chosen] / total if chosen >= 0 else 0.0
 
 
