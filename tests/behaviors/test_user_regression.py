@@ -8,7 +8,10 @@ from scipy.stats import chi2, kstest, multivariate_normal
 
 import dualview as dv
 from dualview.behaviors import Behavior
-from dualview.errors import InputError
+from dualview.errors import DataWarning, InputError
+from dualview.inference import gibbs
+from dualview.model import Model, State
+from dualview.partitions import ChineseRestaurant
 from dualview.units import GaussianPrior
 
 Q = 3
@@ -44,10 +47,12 @@ def test_ridge_estimates_are_the_users_own():
 
 def test_the_noise_is_guessed_from_what_the_users_own_estimates_leave():
     behavior, rng = measures(n=2000, ridge=1e-6)
-    assert behavior.prepare(None)[1].noise_variance == pytest.approx(1.0, rel=0.15)
+    assert behavior.prepare(None)[1].noise_prior.variance == pytest.approx(1.0, rel=0.15)
     few = dv.UserRegression(np.arange(4), rng.normal(size=(4, 2)), rng.normal(size=4))
-    assert few.prepare(None)[1].noise_variance == pytest.approx(np.var(few.outcome, ddof=1))
-    assert measures(noise_variance=7.0)[0].prepare(None)[1].noise_variance == 7.0
+    around = np.linalg.lstsq(few.design, few.outcome)[1][0] / 2
+    with pytest.warns(DataWarning, match="4 users have 4 observations and 2 coefficients each"):
+        assert few.prepare(None)[1].noise_prior == pytest.approx((0.5 * around, 1.0))
+    assert measures(noise_variance=7.0)[0].prepare(None)[1].noise_prior.variance == 7.0
 
 
 def test_working_units_are_the_users_units():
@@ -58,8 +63,12 @@ def test_working_units_are_the_users_units():
     vectors = units.vectors(working)
     residual = behavior.outcome - (behavior.design * vectors[behavior.user]).sum(axis=1)
     order = np.argsort(behavior.user, kind="stable")
-    np.testing.assert_allclose(likelihood.residual(working), residual[order] / np.sqrt(likelihood.noise_variance), rtol=1e-8)
-    assert likelihood.reported({"noise_precision": 3.0})["noise_precision"] == pytest.approx(3.0 / likelihood.noise_variance)
+    np.testing.assert_allclose(
+        likelihood.residual(working), residual[order] / np.sqrt(likelihood.noise_prior.variance), rtol=1e-8
+    )
+    assert likelihood.reported({"noise_precision": 3.0})["noise_precision"] == pytest.approx(
+        3.0 / likelihood.noise_prior.variance
+    )
 
 
 def test_the_noises_law_is_the_joint_densitys():
@@ -256,7 +265,7 @@ class TestNoiseByCluster:
         candidates = model._candidates
         noise = candidates.noise(behavior.forecast(behavior, *model._known, 0).noise)
         fresh = candidates.component < 0
-        scale = behavior.prepare(None)[1].noise_variance
+        scale = behavior.prepare(None)[1].noise_prior.variance
         assert kstest(noise[fresh] * scale, chi2(1).cdf).pvalue > 1e-4
         draw, z = candidates.draw[~fresh], model.posterior_.flat("z")
         precision = model.posterior_.flat("noise_precision")
@@ -356,3 +365,56 @@ def test_what_is_wrong_is_said(case):
     make, message = REFUSALS[case]
     with pytest.raises(InputError, match=message):
         make()
+
+
+class TestScores:
+    """One score of one item for each user, four coefficients: clusters by score fit everything without any noise."""
+
+    N_USERS = 200
+
+    def behavior(self, **options):
+        rng = np.random.default_rng(0)
+        items = np.column_stack([np.ones(5), rng.standard_normal((5, 3))])
+        latent = [3.0, 0.5, -0.3, 0.2] + 0.4 * rng.standard_normal((self.N_USERS, 4))
+        design = items[rng.integers(0, 5, self.N_USERS)]
+        scores = (design * latent).sum(axis=1) + rng.standard_normal(self.N_USERS)
+        return dv.UserRegression(np.arange(self.N_USERS), design, np.clip(np.round(scores), 1, 5), **options)
+
+    def without_noise(self, rng, behavior, units, likelihood):
+        """A state in which clusters are the scores and nothing is left over."""
+        z = np.unique(behavior.outcome, return_inverse=True)[1]
+        model = Model(ChineseRestaurant(), None, likelihood, self.N_USERS)
+        exact = np.column_stack([behavior.outcome, np.zeros((self.N_USERS, 3))])
+        latent = units.to_working(exact) + 1e-3 * rng.standard_normal(exact.shape)
+        precision = np.full(self.N_USERS, 1e3) if likelihood.by_cluster else 1e3
+        view = model.views["behavior"].start(rng, latent, z, 5)
+        return model, State(z, 1.0, {"behavior": view}, latent, {"noise_precision": precision})
+
+    @pytest.mark.parametrize("noise", ["shared", "cluster"])
+    def test_the_noise_does_not_collapse(self, noise):
+        behavior, rng = self.behavior(noise=noise), np.random.default_rng(1)
+        with pytest.warns(DataWarning, match="200 users have 200 observations and 4 coefficients each"):
+            units, likelihood = behavior.prepare(None)
+        assert likelihood.noise_prior.dof == 201.0
+        model, state = self.without_noise(rng, behavior, units, likelihood)
+        for _ in range(100):
+            state, _ = gibbs.step(rng, model, state, 3)
+        variance = likelihood.noise_prior.variance / np.asarray(state.params["noise_precision"])
+        assert (variance > 0.25 * np.var(behavior.outcome)).all()
+
+    def test_outcomes_that_differ_leave_the_prior_as_it_was(self):
+        behavior = self.behavior()
+        behavior.outcome = behavior.outcome + np.linspace(0.0, 0.1, self.N_USERS)
+        with pytest.warns(DataWarning):
+            assert behavior.prepare(None)[1].noise_prior.dof == 1.0
+
+    def test_observations_beyond_the_coefficients_leave_the_prior_as_it_was(self):
+        user = np.repeat(np.arange(self.N_USERS // 8), 8)
+        every = self.behavior()
+        behavior = dv.UserRegression(user, every.design, every.outcome)
+        assert behavior.prepare(None)[1].noise_prior.dof == 1.0
+
+    def test_a_saved_prior_is_the_same(self):
+        behavior = self.behavior(noise="cluster")
+        again = dv.UserRegression.from_description(behavior.described() | {"users": None})
+        assert again._noise_prior == behavior._noise_prior

@@ -262,7 +262,7 @@ def test_with_equations_the_joint_prior_stays_as_it_is(name: str, monkeypatch: p
 
 
 def noise_counts_one_less() -> Any:
-    law = mutate(noise.noise_law, "1.0 + count", "count")
+    law = mutate(noise.noise_law, "prior_dof + count", "count")
     return rebind(plain.redraw_plain, draw_noise=rebind(noise.draw_noise, noise_law=law))
 
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from checks import ACCEPT, REJECT, LostChainsError, joint_test, mutate, rebind, worst
 from dualview.behaviors.logit import LogitPanel
 from dualview.behaviors.panel import Panel
-from dualview.behaviors.panel_regression import PanelRegression
+from dualview.behaviors.panel_regression import NoisePrior, PanelRegression
 from dualview.distributions import G
 from dualview.inference import gibbs
 from dualview.kernels import apart, noise, polya_gamma
@@ -27,8 +27,8 @@ def panel(n_dims: int) -> Panel:
     return Panel.of(USER, design, np.zeros(len(USER)), N_USERS)
 
 
-def regression(n_dims: int = 3, by_cluster: bool = False) -> PanelRegression:
-    return PanelRegression(panel(n_dims), 1.0, by_cluster)
+def regression(n_dims: int = 3, by_cluster: bool = False, noise_dof: float = 1.0) -> PanelRegression:
+    return PanelRegression(panel(n_dims), NoisePrior(1.0, noise_dof), by_cluster)
 
 
 def choices(n_dims: int = 3, n_items: int = 2) -> LogitPanel:
@@ -49,9 +49,11 @@ def linked(partition: Any, likelihood: Any) -> Model:
 MODELS = {
     "regressions, process": lambda: model(ChineseRestaurant(), regression()),
     "regressions, three clusters": lambda: model(FiniteDirichlet(3), regression(2), False),
+    "regressions with an informative noise prior, process": lambda: model(ChineseRestaurant(), regression(2, noise_dof=6.0)),
     "noise by cluster, process": lambda: model(ChineseRestaurant(), regression(2, True)),
     "noise by cluster, one number, three clusters": lambda: model(FiniteDirichlet(3), regression(1, True), False),
     "noise by cluster, one number, process": lambda: model(ChineseRestaurant(), regression(1, True), False),
+    "noise by cluster with an informative prior, process": lambda: model(ChineseRestaurant(), regression(1, True, 6.0), False),
     "noise by cluster, pooled, process": lambda: model(ChineseRestaurant(), regression(2, True), pooled=True),
     "noise by cluster, linked, three clusters": lambda: linked(FiniteDirichlet(3), regression(1, True)),
     "choices, process": lambda: model(ChineseRestaurant(), choices()),
@@ -59,6 +61,7 @@ MODELS = {
     "choices without items, three clusters": lambda: model(FiniteDirichlet(3), choices(2, 0), False),
 }
 SLOW = {
+    "noise by cluster with an informative prior, process",
     "regressions, process",
     "choices, process",
     "noise by cluster, process",
@@ -104,6 +107,12 @@ def noise_counts_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gibbs, "BLOCK", 2)
     right = PanelRegression.noise_law
     monkeypatch.setattr(PanelRegression, "noise_law", lambda self, r: G(1.0 + N_USERS, right(self, r).inverse_scale))
+
+
+def noise_prior_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The noise's conditional as if its prior had one degree of freedom; by blocks."""
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    monkeypatch.setattr(PanelRegression, "noise_law", lambda self, r: G(1.0 + len(r), 1.0 + float(r @ r)))  # noqa: ARG005
 
 
 def no_tilt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +170,7 @@ def by_blocks(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
 
 def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """A noise of 1 in columns of nobody."""
-    old = "draw_noise(rng, counts[c], misfits[c])"
+    old = "draw_noise(rng, counts[c], misfits[c], prior_dof)"
     monkeypatch.setattr(gibbs, "BLOCK", 2)
     monkeypatch.setattr(noise, "redraw_noises", mutate(noise.redraw_noises, old, f"{old} if counts[c] > 0.0 else 1.0"))
 
@@ -169,7 +178,7 @@ def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 def clusters_noise_without_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The degrees of freedom of each cluster's noise without its observations."""
     monkeypatch.setattr(gibbs, "BLOCK", 2)
-    law = mutate(noise.noise_law, "1.0 + count", "1.0 + 0.0 * count")
+    law = mutate(noise.noise_law, "prior_dof + count", "prior_dof + 0.0 * count")
     draw = rebind(noise.draw_noise, noise_law=law)
     monkeypatch.setattr(noise, "redraw_noises", rebind(noise.redraw_noises, draw_noise=draw))
 
@@ -182,6 +191,7 @@ MUTANTS = {
     "new-clusters-have-known-noise": (new_clusters_have_known_noise, "noise by cluster, one number, process"),
     "clusters-noise-without-counts": (clusters_noise_without_counts, "noise by cluster, one number, process"),
     "noise-counts-users": (noise_counts_users, "regressions, three clusters"),
+    "noise-prior-of-one": (noise_prior_of_one, "regressions with an informative noise prior, process"),
     "no-tilt": (no_tilt, "choices of one number, one cluster"),
     "items-without-their-own-part": (items_without_their_own_part, "choices of one number, one cluster"),
 }

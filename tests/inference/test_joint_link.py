@@ -8,7 +8,7 @@ import pytest
 from checks import ACCEPT, REJECT, LostChainsError, joint_test, worst
 from dualview.behaviors import thread_regression
 from dualview.behaviors.panel import Panel
-from dualview.behaviors.panel_regression import PanelRegression
+from dualview.behaviors.panel_regression import NoisePrior, PanelRegression
 from dualview.behaviors.thread_regression import ThreadRegression
 from dualview.distributions import G
 from dualview.link import LinearLink, LinkedLikelihood
@@ -22,7 +22,7 @@ USER = np.array([1, 2, 2, 3, 4, 1, 4])  # user 0 has no observations
 
 def panel() -> PanelRegression:
     design = np.random.default_rng(7).standard_normal((len(USER), 2))
-    return PanelRegression(Panel.of(USER, design, np.zeros(len(USER)), N_USERS), 1.0)
+    return PanelRegression(Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 1.0))
 
 
 def linked(partition: Any, inner: Any, n_features: int = 2, pooled: bool = False) -> Model:

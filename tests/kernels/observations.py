@@ -22,7 +22,7 @@ class Observations:
         self.design[:, silent : silent + 1] = 0.0
         self.outcome = 2.0 * rng.standard_normal(n_outcomes)
         self.precision = 0.2 + rng.gamma(2.0, size=n_outcomes if kind == "own" else 1)
-        self.noise = np.empty(0)
+        self.noise, self.noise_dof = np.empty(0), 3.0
         if kind == "cluster":
             self.design = rng.standard_normal(self.design.shape)
             owners = rng.choice([u for u in range(n_users) if u != silent], size=n_outcomes)
@@ -62,7 +62,7 @@ class Observations:
             gram, weighted = dense.T @ dense, dense.T @ self.outcome
         if self.kind in ("own", "cluster"):
             squares = np.full_like(squares, np.nan)
-        return starts, rows, loads, squares, residual, self.precision.copy(), gram, weighted, self.noise.copy()
+        return starts, rows, loads, squares, residual, self.precision.copy(), gram, weighted, self.noise.copy(), self.noise_dof
 
     def log_marginal(self, means, precisions):
         """ln p(outcomes) with every f_u ~ N(means[u], precisions[u]⁻¹) integrated out."""

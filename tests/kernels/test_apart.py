@@ -19,7 +19,7 @@ def columns(seed, n_latent, kind):
     if kind == "alone":
         case.noises[:] = 1.3
         case.observations.set_noise(case.noises[case.z])
-        case.terms = (*case.observations.terms(case.latent)[:8], np.empty(0))
+        case.terms = (*case.observations.terms(case.latent)[:8], np.empty(0), 1.0)
         case.noises = np.empty(0)
     return case
 

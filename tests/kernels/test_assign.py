@@ -251,7 +251,7 @@ class Twin:
             (self.means[fresh],), (self.factors[fresh],) = draw_from_base(rng, 1, *self.case.base)
             (self.latent_means[fresh],), (self.latent_factors[fresh],) = draw_from_base(rng, 1, *self.case.latent_base)
             if len(self.noises):
-                self.noises[fresh] = draw_noise(rng, 0.0, 0.0)
+                self.noises[fresh] = draw_noise(rng, 0.0, 0.0, self.case.observations.noise_dof)
         self.holders[column] = self.holders[column] | {u}
         self.z[u] = column
 
@@ -749,7 +749,7 @@ def test_compact_columns_are_the_occupied_ones_in_their_order():
 def test_renewed_columns_come_from_both_bases(n_dims, n_latent):
     case = Columns(22, Z, n_dims, n_latent)
     before = [part.copy() for part in case.columns]
-    kernels.renew(np.random.default_rng(23), 2, case.columns, case.noises, case.cores, (case.base, case.latent_base))
+    kernels.renew(np.random.default_rng(23), 2, case.columns, case.noises, 3.0, case.cores, (case.base, case.latent_base))
     rng = np.random.default_rng(23)
     drawn = [part[0] for base in (case.base, case.latent_base) for part in draw_from_base(rng, 1, *base)]
     for part, old, new in zip(case.columns, before, drawn, strict=True):

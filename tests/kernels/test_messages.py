@@ -25,7 +25,7 @@ class Case:
         self.latent = rng.standard_normal((N_USERS, n_dims))
         self.observations = Observations(rng, N_USERS, n_dims, kind, silent=SILENT)
         terms = self.observations.terms(self.latent)
-        self.starts, self.rows, self.loads, self.squares, self.residual, self.precision, self.gram, self.weighted, _ = terms
+        self.starts, self.rows, self.loads, self.squares, self.residual, self.precision, self.gram, self.weighted, *_ = terms
         self.means = rng.standard_normal((N_CLUSTERS, n_dims))
         self.precisions = np.array([positive_definite(rng, n_dims) for _ in range(N_CLUSTERS)])
         self.factors = upper_factor(self.precisions)

@@ -23,14 +23,16 @@ class Case:
         self.observations.set_noise(self.noises[Z])
 
     def log_joint(self, noises):
-        """ln p(outcomes, noises of the clusters | latent vectors), each noise from a gamma law of shape ½ and mean 1."""
+        """ln p(outcomes, noises of the clusters | latent vectors), each noise with its gamma prior, of mean 1."""
         self.observations.set_noise(noises[Z])
-        return self.observations.log_likelihood(self.latent) + gamma.logpdf(noises, 0.5, scale=2.0).sum()
+        half = 0.5 * self.observations.noise_dof
+        return self.observations.log_likelihood(self.latent) + gamma.logpdf(noises, half, scale=1.0 / half).sum()
 
     def law(self, k):
         """Of the kernel, as SciPy has it."""
         mine = Z[np.abs(self.observations.design).sum(axis=2).argmax(axis=1)] == k
-        dof, inverse_scale = kernels.noise_law(1.0 * mine.sum(), (self.observations.residual(self.latent)[mine] ** 2).sum())
+        misfit = (self.observations.residual(self.latent)[mine] ** 2).sum()
+        dof, inverse_scale = kernels.noise_law(1.0 * mine.sum(), misfit, self.observations.noise_dof)
         return gamma(0.5 * dof, scale=2.0 / inverse_scale)
 
 

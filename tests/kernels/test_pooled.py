@@ -49,7 +49,7 @@ class Case:
     def law(self, first, end):
         """The law of a group's step."""
         latent = self.means[self.z]
-        starts, rows, loads, _, residual, weights, gram, weighted, _ = self.observations.terms(latent)
+        starts, rows, loads, _, residual, weights, gram, weighted, *_ = self.observations.terms(latent)
         size, n_rows = (end - first) * self.n_dims, len(residual)
         step, matrix = np.zeros(size), np.zeros((size, size))
         if len(gram):

@@ -263,7 +263,7 @@ class LatentCase(Case):
 
     def parameters(self):
         """Those of the density, from the kernel that looks along the orbit."""
-        starts, rows, loads, _, residual, precision, *grams, _ = self.observations.terms(self.x)
+        starts, rows, loads, _, residual, precision, *grams, _, _ = self.observations.terms(self.x)
         if self.observations.kind == "gram":
             slope, curvature = messages.along_gram(self.z, self.view.means, self.x, precision, *grams)
         else:

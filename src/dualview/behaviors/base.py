@@ -19,11 +19,12 @@ Params = dict[str, Any]
 class ClusterNoise(NamedTuple):
     """Noise of each cluster's own: precision (S, U) of every known user's observations, that of its cluster.
 
-    variance: σ_0² of the prior G(1, 1/σ_0²), where a cluster of nobody has its noise from.
+    variance and dof: σ_0² and ν of the prior G(ν, 1/(ν σ_0²)), from which a cluster without users draws its noise.
     """
 
     precision: Array
     variance: float
+    dof: float = 1.0
 
 
 class Forecast(NamedTuple):
@@ -85,8 +86,8 @@ class Terms(NamedTuple):
     For few users who share most observations, where q = 1 and the precision is one: gram (U, U) = dᵀ d and weighted (U,) = dᵀ
     times the observations without what is known of them. The residual is not used then, and may be empty.
 
-    noise (U,), where each cluster has a noise of its own, with prior G(1, 1): the precision of each user's observations, which
-    belong to one user each. The sweep draws it, and keeps precision (N,) equal to it.
+    noise (U,), where each cluster has a noise of its own: the precision of each user's observations, which belong to one user
+    each. The sweep draws it, and keeps precision (N,) equal to it. noise_dof: ν of the prior G(ν, 1/ν) of a noise precision.
     """
 
     starts: NDArray[np.int64]
@@ -98,6 +99,7 @@ class Terms(NamedTuple):
     gram: Array = np.empty((0, 0))
     weighted: Array = np.empty(0)
     noise: Array = np.empty(0)
+    noise_dof: float = 1.0
 
     @classmethod
     def none(cls, n_users: int) -> "Terms":
@@ -107,7 +109,7 @@ class Terms(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """What it takes to redraw the parameters inside the sweep's call: normal observations, s ~ G(1, 1), e ~ N(0, I).
+    """What it takes to redraw the parameters inside the sweep's call: normal observations, s ~ G(ν, 1/ν), e ~ N(0, I).
 
     outcome (N,) = design · latent + covariates (N, C) · coefficients e (C,) + noise of one precision s, the terms'. gram and
     weighted: the normal equations of latent numbers and coefficients together, (U + C, U + C) and (U + C,), or empty. share:

@@ -1,11 +1,11 @@
-"""The likelihood of per-user regressions in working units, and its noise: y_i ~ N(x_iᵀ f_{u(i)}, 1/s), s ~ G(1, 1).
+"""The likelihood of per-user regressions in working units, and its noise: y_i ~ N(x_iᵀ f_{u(i)}, 1/s), s ~ G(ν, 1/ν).
 
 s is shared by all, or each cluster has its own. The panel's design and outcome are in working units; latent (U, q).
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,19 @@ from dualview.behaviors.panel import Panel, Users, posterior_means
 from dualview.distributions import G
 
 
+class NoisePrior(NamedTuple):
+    """The prior of a noise precision in the user's units, G(ν, 1/(ν σ_0²)): σ_0², and the observations it is worth, ν."""
+
+    variance: float
+    dof: float
+
+
 @dataclass(frozen=True)
 class PanelRegression:
     """Normal observations of one user each. Given the clusters, users are independent, so the sweep draws them exactly."""
 
     panel: Panel
-    noise_variance: float
+    noise_prior: NoisePrior
     by_cluster: bool = False
 
     one_user_each: ClassVar[bool] = True
@@ -50,10 +57,11 @@ class PanelRegression:
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:  # noqa: ARG002
         """They share the noise, or it is that of each user's cluster."""
+        dof = self.noise_prior.dof
         if self.by_cluster:
             noise = np.array(params["noise_precision"])
-            return Terms(*self._loads, self.residual(latent), noise[self.panel.user], noise=noise)
-        return Terms(*self._loads, self.residual(latent), np.array([params["noise_precision"]]))
+            return Terms(*self._loads, self.residual(latent), noise[self.panel.user], noise=noise, noise_dof=dof)
+        return Terms(*self._loads, self.residual(latent), np.array([params["noise_precision"]]), noise_dof=dof)
 
     def redraw(
         self,
@@ -70,7 +78,8 @@ class PanelRegression:
         """With a shared noise there is nothing else to redraw."""
         if self.by_cluster:
             return None
-        terms = Terms(*self._loads, np.empty(len(self.panel.outcome)), np.array([params["noise_precision"]]))
+        noise, dof = np.array([params["noise_precision"]]), self.noise_prior.dof
+        terms = Terms(*self._loads, np.empty(len(self.panel.outcome)), noise, noise_dof=dof)
         return terms, Plain.none()._replace(outcome=self.panel.outcome)
 
     def params_of(self, noise_precision: float, coefficients: Array) -> Params:  # noqa: ARG002
@@ -78,19 +87,26 @@ class PanelRegression:
 
     def noise_law(self, residual: Array) -> G:
         """s | rest, as (C8)."""
-        return G(1.0 + len(residual), 1.0 + float(residual @ residual))
+        prior = self._working_prior
+        return G(prior.dof + len(residual), prior.inverse_scale + float(residual @ residual))
+
+    @property
+    def _working_prior(self) -> G:
+        """The prior of a noise precision in working units."""
+        return G(self.noise_prior.dof, self.noise_prior.dof)
 
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(outcome, s | latent) up to a constant; clusters are told apart by their noise, those of nobody left out."""
         noise, squares = np.atleast_1d(params["noise_precision"]), self.residual(latent) ** 2
         precision = noise[self.panel.user] if self.by_cluster else noise
         likelihood = 0.5 * float((np.log(precision) - precision * squares).sum())
-        return likelihood + sum(G(1.0, 1.0).log_density(float(value)) for value in np.unique(noise))
+        return likelihood + sum(self._working_prior.log_density(float(value)) for value in np.unique(noise))
 
     def draw_prior(self, rng: np.random.Generator, z: Users) -> Params:
+        prior = self._working_prior
         if not self.by_cluster:
-            return {"noise_precision": G(1.0, 1.0).draw(rng)}
-        return {"noise_precision": np.array([G(1.0, 1.0).draw(rng) for _ in range(int(z.max()) + 1)])[z]}
+            return {"noise_precision": prior.draw(rng)}
+        return {"noise_precision": np.array([prior.draw(rng) for _ in range(int(z.max()) + 1)])[z]}
 
     def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "PanelRegression":
         """New outcomes."""
@@ -100,4 +116,4 @@ class PanelRegression:
         return replace(self, panel=self.panel._replace(outcome=self.panel.expected(latent) + errors))
 
     def reported(self, params: Params) -> Params:
-        return {name: np.asarray(value) / self.noise_variance for name, value in params.items()}
+        return {name: np.asarray(value) / self.noise_prior.variance for name, value in params.items()}

@@ -3,6 +3,7 @@
 user (n,), design (n, q), outcome (n,), latent (U, q).
 """
 
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -13,9 +14,9 @@ from sklearn.covariance import ledoit_wolf
 
 from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, Params
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
-from dualview.behaviors.panel_regression import PanelRegression
+from dualview.behaviors.panel_regression import NoisePrior, PanelRegression
 from dualview.checks import column_names, numbers, positive_number, varies
-from dualview.errors import InputError
+from dualview.errors import DataWarning, InputError
 from dualview.units import GaussianPrior, Whitening
 
 _LEAST_LEFT = 0.05  # of the observations, as degrees of freedom after the users' own estimates
@@ -40,8 +41,10 @@ class UserRegression(PerUser):
     n_users : int, optional
         Their number, where ``user`` holds positions.
     noise_variance : float, optional
-        σ_0² of the noise's prior s ~ G(1, 1/σ_0²): a guess, not a known noise. By default the variance around the users' own
-        ridge estimates, or the outcome's sample variance where these leave too few degrees of freedom.
+        σ_0² of the noise's prior s ~ G(ν, 1/(ν σ_0²)): a guess, not a known noise. By default the variance around the users'
+        own ridge estimates; where these leave too few degrees of freedom, half the variance around one regression for
+        everybody. ν = 1, unless users have fewer observations than coefficients and outcomes repeat, as scores do: see
+        docs/behaviors.md.
     noise : "shared" or "cluster"
         Whether all observations have the same noise, or those of each cluster's users their own: then clusters differ in how
         well their regressions fit, too, and ``noise_precision`` has a value for each user, that of its cluster.
@@ -80,6 +83,7 @@ class UserRegression(PerUser):
         if noise not in ("shared", "cluster"):
             raise InputError(f'noise must be "shared" or "cluster"; got {noise!r}.')
         self.noise = noise
+        self._known_dof: float | None = None  # of a behaviour that was saved
 
     def fingerprint(self) -> dict[str, Any]:
         options = {"noise_variance": self.noise_variance, "noise": self.noise, "ridge": self.ridge}
@@ -88,15 +92,17 @@ class UserRegression(PerUser):
     def described(self) -> dict[str, Any]:
         """Whether clusters have a noise of their own, and its prior, besides."""
         description = super().described()
-        return (
-            description | {"noise": self.noise, "noise_variance": self._noise_scale} if self.noise == "cluster" else description
-        )
+        if self.noise == "shared":
+            return description
+        prior = self._noise_prior
+        return description | {"noise": self.noise, "noise_variance": prior.variance, "noise_dof": prior.dof}
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Self:
         behavior = super().from_description(description)
         behavior.noise = description.get("noise", "shared")
         behavior.noise_variance = description.get("noise_variance")
+        behavior._known_dof = description.get("noise_dof", 1.0)
         return behavior
 
     def ridge_estimate(self) -> Array:
@@ -130,13 +136,48 @@ class UserRegression(PerUser):
         residual = panel.outcome - panel.expected(self._ridge())
         spent = np.trace(np.linalg.solve(panel.squares + self.ridge * np.eye(self.n_dims), panel.squares), axis1=1, axis2=2)
         left, variance = len(residual) - float(spent.sum()), float(np.var(panel.outcome, ddof=1))
-        around = float(residual @ residual) / left if left >= max(2.0, _LEAST_LEFT * len(residual)) else variance
-        return around if around > _LEAST_SHARE * variance else variance
+        if left >= max(2.0, _LEAST_LEFT * len(residual)):
+            guess = float(residual @ residual) / left
+        else:
+            guess = 0.5 * self._common_variance()
+        return guess if guess > _LEAST_SHARE * variance else variance
+
+    def _common_variance(self) -> float:
+        """The variance around one regression for everybody, or the outcome's where that leaves no degrees of freedom."""
+        panel = self._panel
+        coefficients, _, rank, _ = np.linalg.lstsq(panel.design, panel.outcome)
+        residual, left = panel.outcome - panel.design @ coefficients, len(panel.outcome) - int(rank)
+        return float(residual @ residual) / left if left >= 1 else float(np.var(panel.outcome, ddof=1))
 
     @property
-    def _noise_scale(self) -> float:
-        """σ_0²."""
-        return self.noise_variance or self._residual_variance()
+    def _noise_prior(self) -> NoisePrior:
+        """σ_0² and ν.
+
+        Each user's own vector can fit up to q of its observations exactly; they say nothing about the noise. Where outcomes
+        repeat, clusters can fit them exactly too, and the likelihood grows without bound as the noise vanishes. So the surplus
+        of such observations over all others counts in ν, times the share of outcomes that repeat. Where all do, this keeps the
+        noise variance near σ_0²/2 or above however well clusters fit.
+        """
+        variance = self.noise_variance or self._residual_variance()
+        if self._known_dof is not None:
+            return NoisePrior(variance, self._known_dof)
+        panel = self._panel
+        n_exact = int(np.minimum(panel.counts, self.n_dims).sum())
+        _, place, counts = np.unique(panel.outcome, return_inverse=True, return_counts=True)
+        repeated = float((counts[place] > 1).mean()) if len(place) else 0.0
+        return NoisePrior(variance, 1.0 + repeated * max(0, 2 * n_exact - len(place)))
+
+    def _warn_of_few(self) -> None:
+        """Warn where users have fewer observations than coefficients."""
+        active = int((self._panel.counts > 0).sum())
+        if self.n_dims > 1 and self.n_observations < self.n_dims * active:
+            warnings.warn(
+                f"{active} users have {self.n_observations} observations and {self.n_dims} coefficients each: a user's own "
+                "regression can fit them exactly, so only what users of a cluster share tells the noise from differences "
+                'between users. Give the design fewer columns, or use pooling="cluster", which gives a cluster one regression.',
+                DataWarning,
+                stacklevel=4,
+            )
 
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, PanelRegression]:
         """Units of the latent vectors, and the regression in working units."""
@@ -149,11 +190,12 @@ class UserRegression(PerUser):
         prior.check_size(self.n_dims, "behavior_prior")
         if not (self.noise_variance or varies(outcome)):
             raise InputError(f"outcome is constant ({outcome[0]:g} throughout): there is nothing to explain.")
-        variance = self._noise_scale
-        units, sd = Whitening.of(prior), np.sqrt(variance)
+        self._warn_of_few()
+        noise_prior = self._noise_prior
+        units, sd = Whitening.of(prior), np.sqrt(noise_prior.variance)
         centred = (outcome - self.design @ prior.mean) / sd
         panel = Panel.of(self.user, self.design @ units.factor / sd, centred, len(self))
-        return units, PanelRegression(panel, variance, self.noise == "cluster")
+        return units, PanelRegression(panel, noise_prior, self.noise == "cluster")
 
     @property
     def param_names(self) -> list[str]:
@@ -167,7 +209,7 @@ class UserRegression(PerUser):
         if self.noise == "shared":
             return Forecast(new.n_observations, known, sds, loads)
         theirs = np.column_stack([sds, np.zeros((len(sds), n_new))])
-        noise = ClusterNoise(params["noise_precision"], self._noise_scale)
+        noise = ClusterNoise(params["noise_precision"], *self._noise_prior)
         return Forecast(new.n_observations, known, lambda cases: theirs[:, new.user[cases]], loads, noise)
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:  # noqa: ARG002
@@ -179,7 +221,7 @@ class UserRegression(PerUser):
         precision = np.asarray(params["noise_precision"])
         if self.noise == "shared":
             return by_one.under(precision, slice(None))
-        return by_one._replace(noise=ClusterNoise(precision, self._noise_scale))
+        return by_one._replace(noise=ClusterNoise(precision, *self._noise_prior))
 
 
 def design_matrix(design: Any, intercept: bool) -> tuple[Array, list[str]]:

@@ -16,7 +16,7 @@ from dualview.kernels.noise import misfit_of, noise_gain, set_noise
 @compiled
 def tell(table, first, end, first_column, end_column, counts, latent, latent_means, latent_factors, terms, noises):
     """In place: add to the table what observations say of columns from first_column to end_column, latent vectors out."""
-    starts, rows, loads, squares, residual, precision, _, _, noise = terms
+    starts, rows, loads, squares, residual, precision, _, _, noise, _ = terms
     n_latent, by_cluster, ratio = latent.shape[1], noise.shape[0] > 0, 1.0
     pull, gap = np.empty(n_latent), np.empty(n_latent)
     grip, matrix = np.empty((n_latent, n_latent)), np.empty((n_latent, n_latent))
@@ -41,7 +41,7 @@ def tell(table, first, end, first_column, end_column, counts, latent, latent_mea
 @compiled
 def draw_given(rng, first, end, z, latent, latent_means, latent_factors, terms, noises):
     """In place on latent vectors, residuals and noise: the vectors given the clusters, (C7)."""
-    starts, rows, loads, squares, residual, precision, _, _, noise = terms
+    starts, rows, loads, squares, residual, precision, _, _, noise, _ = terms
     n_latent, by_cluster, ratio = latent.shape[1], noise.shape[0] > 0, 1.0
     pull, gap, step = np.empty(n_latent), np.empty(n_latent), np.empty(n_latent)
     grip, matrix = np.empty((n_latent, n_latent)), np.empty((n_latent, n_latent))

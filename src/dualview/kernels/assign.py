@@ -138,7 +138,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
     −1 − u when user u has no column of positive weight.
     """
     means, factors, latent_means, latent_factors = columns
-    starts, rows, loads, squares, residual, precision, gram, weighted, noise = terms
+    starts, rows, loads, squares, residual, precision, gram, weighted, noise, noise_dof = terms
     apart, by_cluster = gram.shape[0] == 0, noise.shape[0] > 0
     core, latent_core = cores
     base, latent_base = bases
@@ -201,7 +201,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
             fresh = replace_in_pool(chosen, counts, pool)
             n_free -= 1
             n_opened += 1
-            renew(rng, fresh, columns, noises, cores, bases)
+            renew(rng, fresh, columns, noises, noise_dof, cores, bases)
             tabulate(table, u + 1, fresh, x, means[fresh], factors[fresh])
         counts[chosen] += 1
         z[u] = chosen
@@ -232,7 +232,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
 
 
 @inlined
-def renew(rng, column, columns, noises, cores, bases):
+def renew(rng, column, columns, noises, noise_dof, cores, bases):
     """In place: a column becomes a pool member, its parameters from the base of both views, and fresh noise."""
     means, factors, latent_means, latent_factors = columns
     base, latent_base = bases
@@ -242,7 +242,7 @@ def renew(rng, column, columns, noises, cores, bases):
     draw_into(rng, column, column + 1, latent_means, latent_factors, mean, precision, covariance, dof)
     cover(column, latent_means, latent_factors, cores[1], latent_base)
     if noises.shape[0] > 0:
-        noises[column] = draw_noise(rng, 0.0, 0.0)
+        noises[column] = draw_noise(rng, 0.0, 0.0, noise_dof)
 
 
 @inlined

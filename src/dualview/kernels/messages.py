@@ -1,14 +1,14 @@
 """What observations say of one user's latent vector, given everybody else's.
 
 Observation i is normal with mean Σ_u d_iu · f_u and its own precision w_i. terms = (starts, rows, loads, squares, residual,
-precision, gram, weighted, noise): starts (U + 1,) into rows (n,), the observations of user u being
+precision, gram, weighted, noise, noise_dof): starts (U + 1,) into rows (n,), the observations of user u being
 rows[starts[u]:starts[u + 1]] with loads (n, q); residual (N,) of all observations; precision (N,), or (1,) when it is the same
 for all; squares (U, q, q) the sums of d dᵀ of each user, used in the second case. Moving f_u by δ changes the log likelihood by
 δᵀ pull − δᵀ grip δ / 2.
 
 Few users who share most observations (q = 1, one precision) have a shorter way: gram (U, U) = dᵀ d and weighted (U,) = dᵀ
 (observations − what is known of them); then residuals are not looked at and do not move. noise as in ``noise``: empty where
-clusters share it.
+clusters share it; noise_dof: ν of its prior.
 """
 
 import math

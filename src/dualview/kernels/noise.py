@@ -1,4 +1,4 @@
-"""Noise of each cluster's own: s_k ~ G(1, 1) is the precision of its users' observations, each of one user.
+"""Noise of each cluster's own: s_k ~ G(ν, 1/ν) is the precision of its users' observations, each of one user.
 
 noise (U,): every user's, that of its cluster. noises (C,): every column's. Where clusters share the noise, both are empty.
 terms as in ``messages``.
@@ -13,15 +13,15 @@ from dualview.kernels.streams import standard_gamma
 
 
 @inlined
-def noise_law(count, misfit):
+def noise_law(count, misfit, prior_dof):
     """s_k | rest, as (C8): degrees of freedom and inverse scale, from its observations' number and sum of squared residuals."""
-    return 1.0 + count, 1.0 + misfit
+    return prior_dof + count, prior_dof + misfit
 
 
 @inlined
-def draw_noise(rng, count, misfit):
+def draw_noise(rng, count, misfit, prior_dof):
     """One s_k; from the prior when there are no observations."""
-    dof, inverse_scale = noise_law(count, misfit)
+    dof, inverse_scale = noise_law(count, misfit, prior_dof)
     return 2.0 * standard_gamma(rng, 0.5 * dof) / inverse_scale
 
 
@@ -36,7 +36,7 @@ def set_noise(u, value, noise, starts, rows, precision):
 @compiled
 def redraw_noises(rng, z, terms, n_columns):
     """The noise of every column, new ones from the prior; in place on noise and precision."""
-    starts, rows, _, _, residual, precision, _, _, noise = terms
+    starts, rows, _, _, residual, precision, _, _, noise, prior_dof = terms
     if noise.shape[0] == 0:
         return np.empty(0)
     counts, misfits = np.zeros(n_columns), np.zeros(n_columns)
@@ -46,7 +46,7 @@ def redraw_noises(rng, z, terms, n_columns):
             misfits[z[u]] += residual[rows[k]] * residual[rows[k]]
     noises = np.empty(n_columns)
     for c in range(n_columns):
-        noises[c] = draw_noise(rng, counts[c], misfits[c])
+        noises[c] = draw_noise(rng, counts[c], misfits[c], prior_dof)
     for u in range(z.shape[0]):
         set_noise(u, noises[z[u]], noise, starts, rows, precision)
     return noises

@@ -1,4 +1,4 @@
-"""A plain likelihood inside the sweep's call: normal observations with one noise, s ~ G(1, 1), and coefficients e ~ N(0, I).
+"""A plain likelihood inside the sweep's call: normal observations with one noise, s ~ G(ν, 1/ν), and coefficients e ~ N(0, I).
 
 plain = (outcome, covariates, coefficients, gram, weighted, share): outcome (N,), covariates (N, C), coefficients e (C,); gram
 (U + C, U + C) and weighted (U + C,) are the normal equations of latent numbers and coefficients together, where they are small,
@@ -19,7 +19,7 @@ from dualview.kernels.streams import random, standard_normal
 @compiled
 def refresh(latent, terms, plain):
     """In place: residuals, and what the gram matrix's way needs, from the latent vectors and coefficients as they stand."""
-    starts, rows, loads, _, residual, _, small_gram, rest, _ = terms
+    starts, rows, loads, _, residual, _, small_gram, rest, _, _ = terms
     outcome, covariates, coefficients, gram, weighted, _ = plain
     n_users, n_dims = latent.shape
     for t in range(outcome.shape[0]):
@@ -85,15 +85,16 @@ def redraw_plain(rng, z, latent, means, factors, terms, plain):
     if share > 0.0 and random(rng) < share and not draw_together(rng, z, latent, means, factors, precision[0], plain):
         return False
     refresh(latent, terms, plain)
-    precision[0] = draw_noise(rng, float(residual.shape[0]), misfit(residual))
+    precision[0] = draw_noise(rng, float(residual.shape[0]), misfit(residual), terms[9])
     return True
 
 
 @compiled
 def log_plain(terms, plain):
     """ln p(outcome, s, e | latent) up to a constant, (M8) and (M9), from fresh residuals."""
-    residual, precision, coefficients = terms[4], terms[5][0], plain[2]
+    residual, precision, prior_dof, coefficients = terms[4], terms[5][0], terms[9], plain[2]
     total = 0.5 * (residual.shape[0] * math.log(precision) - precision * misfit(residual))
     for c in range(coefficients.shape[0]):
         total -= 0.5 * coefficients[c] * coefficients[c]
-    return total + 0.5 * (math.log(0.5) - math.log(math.pi) - math.log(precision) - precision)
+    half = 0.5 * prior_dof
+    return total + half * math.log(half) - math.lgamma(half) + (half - 1.0) * math.log(precision) - half * precision

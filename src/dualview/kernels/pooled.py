@@ -109,7 +109,7 @@ def settle(effects, touched, n_touched, residual, step, seen):
 @compiled
 def draw_group(rng, first, end, z, users, begins, latent, means, base, terms, work):
     """In place on means, latent and residuals: a group's vectors, jointly. False, and nothing drawn, where digits are lost."""
-    starts, rows, loads, _, residual, precision, gram, weighted, _ = terms
+    starts, rows, loads, _, residual, precision, gram, weighted, _, _ = terms
     effects, touched, seen = work
     n_dims = means.shape[1]
     size, n_touched = (end - first) * n_dims, 0

@@ -74,7 +74,7 @@ def reassign(rng, z, counts, pool, table, weights, x, latent, terms, columns, no
 @inlined
 def rescale_latent(rng, z, means, base_covariance, latent, terms):
     """In place on latent and residuals: the joint move of W_0, the S_k and the latent vectors; returns the new W_0."""
-    starts, rows, loads, _, residual, precision, gram, weighted, _ = terms
+    starts, rows, loads, _, residual, precision, gram, weighted, _, _ = terms
     if gram.shape[0] > 0:
         slope, curvature = along_gram(z, means, latent, precision, gram, weighted)
         effect = np.empty(0)

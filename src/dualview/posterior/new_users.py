@@ -126,8 +126,8 @@ class Candidates:
         components[self._members] = noise.precision
         precision: Array = np.append(components, np.nan)[self.component]
         empty = np.isnan(precision)
-        fresh = np.random.default_rng(_SEED).standard_gamma(0.5, int(empty.sum()))
-        precision[empty] = 2.0 * fresh / noise.variance
+        fresh = np.random.default_rng(_SEED).standard_gamma(0.5 * noise.dof, int(empty.sum()))
+        precision[empty] = 2.0 * fresh / (noise.dof * noise.variance)
         return precision
 
     @property
