@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Likelihood, Params, Prior, Terms
+from dualview.behaviors.base import Likelihood, Params, Prior, Relocating, Terms
 from dualview.distributions import G, Normal
+from dualview.kernels.logit_location import Locations
 from dualview.units import Whitening
 
 Array = NDArray[np.float64]
@@ -168,6 +169,12 @@ class LinkedLikelihood:
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
         latent, params = self.inner.start(rng)
         return latent, params | self.link.start().params()
+
+    def relocate(self, rng: np.random.Generator, deviations: Array, params: Params, locations: Locations) -> Array:
+        """As the likelihood inside does: moving g moves f as much."""
+        if not isinstance(self.inner, Relocating):
+            return np.zeros_like(locations.means)
+        return self.inner.relocate(rng, self.functions(deviations, params), self._own(params), locations)
 
     def terms(self, rng: np.random.Generator, deviations: Array, params: Params) -> Terms:
         """Those of f: moving g moves f as much."""

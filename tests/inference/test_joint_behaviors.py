@@ -1,5 +1,6 @@
 """Joint tests of the sampler with observations of one user each: regressions and choices, vectors of three numbers."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from dualview.behaviors.panel import Panel
 from dualview.behaviors.panel_regression import PanelRegression
 from dualview.distributions import G
 from dualview.inference import gibbs
-from dualview.kernels import apart, noise, polya_gamma
+from dualview.kernels import apart, logit_location, noise, polya_gamma
+from dualview.kernels.slices import sampler
 from dualview.link import LinkedLikelihood
 from dualview.model import Model
 from dualview.partitions import ChineseRestaurant, FiniteDirichlet, OneCluster
@@ -40,10 +42,10 @@ def model(partition: Any, likelihood: Any, with_features: bool = True, pooled: b
     return Model(partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS, pooled)
 
 
-def linked(partition: Any, likelihood: Any) -> Model:
+def linked(partition: Any, likelihood: Any, pooled: bool = False) -> Model:
     x, q = np.zeros((N_USERS, 2)), likelihood.n_dims
     units, feature_units = (Whitening.of(GaussianPrior(np.zeros(n), np.eye(n))) for n in (q, 2))
-    return Model(partition, x, LinkedLikelihood.of(likelihood, x, units, feature_units), N_USERS)
+    return Model(partition, x, LinkedLikelihood.of(likelihood, x, units, feature_units), N_USERS, pooled)
 
 
 MODELS = {
@@ -57,6 +59,9 @@ MODELS = {
     "choices, process": lambda: model(ChineseRestaurant(), choices()),
     "choices of one number, one cluster": lambda: model(OneCluster(), choices(1), False),
     "choices without items, three clusters": lambda: model(FiniteDirichlet(3), choices(2, 0), False),
+    "choices, pooled, process": lambda: model(ChineseRestaurant(), choices(2), pooled=True),
+    "choices, linked, three clusters": lambda: linked(FiniteDirichlet(3), choices(2)),
+    "choices, linked and pooled, one cluster": lambda: linked(OneCluster(), choices(1, 0), pooled=True),
 }
 SLOW = {
     "regressions, process",
@@ -65,6 +70,9 @@ SLOW = {
     "noise by cluster, one number, three clusters",
     "noise by cluster, linked, three clusters",
     "noise by cluster, pooled, process",
+    "choices, pooled, process",
+    "choices, linked, three clusters",
+    "choices, linked and pooled, one cluster",
 }
 
 
@@ -174,6 +182,36 @@ def clusters_noise_without_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise, "redraw_noises", rebind(noise.redraw_noises, draw_noise=draw))
 
 
+def location_with(monkeypatch: pytest.MonkeyPatch, density: Any) -> None:
+    """The move of clusters with their users by slices of another density."""
+    draw_step = rebind(logit_location.draw_step, _sample_step=sampler(density))
+    monkeypatch.setattr(logit_location, "draw_steps", rebind(logit_location.draw_steps, draw_step=draw_step))
+
+
+def location_forgets_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters move by their prior alone."""
+    location_with(monkeypatch, mutate(logit_location.log_step_density, "odds[i] + step * slopes[i]", "odds[i]"))
+
+
+def location_under_a_wider_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters move as if R_0 were a quarter of what it is."""
+    location_with(monkeypatch, mutate(logit_location.log_step_density, "total = -0.5 * (", "total = -0.125 * ("))
+
+
+def location_takes_all_for_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters move as if every answer had been yes."""
+    right = logit_location.draw_steps
+    monkeypatch.setattr(
+        logit_location, "draw_steps", lambda rng, where, told: right(rng, where, told._replace(signs=0.0 * told.signs + 1.0))
+    )
+
+
+def location_leaves_users_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters' means move, their users' vectors do not."""
+    right = gibbs.relocated
+    monkeypatch.setattr(gibbs, "relocated", lambda rng, m, state: replace(right(rng, m, state), latent=state.latent))
+
+
 MUTANTS = {
     "noise-forgets-its-power": (noise_forgets_its_power, "noise by cluster, one number, process"),
     "noise-forgets-where-it-was": (noise_forgets_where_it_was, "noise by cluster, one number, process"),
@@ -183,11 +221,15 @@ MUTANTS = {
     "clusters-noise-without-counts": (clusters_noise_without_counts, "noise by cluster, one number, process"),
     "noise-counts-users": (noise_counts_users, "regressions, three clusters"),
     "no-tilt": (no_tilt, "choices of one number, one cluster"),
+    "location-forgets-the-answers": (location_forgets_the_answers, "choices of one number, one cluster"),
+    "location-under-a-wider-prior": (location_under_a_wider_prior, "choices of one number, one cluster"),
+    "location-takes-all-for-yes": (location_takes_all_for_yes, "choices without items, three clusters"),
+    "location-leaves-users-behind": (location_leaves_users_behind, "choices of one number, one cluster"),
     "items-without-their-own-part": (items_without_their_own_part, "choices of one number, one cluster"),
 }
 
 
-QUICK_MUTANTS = {"noise-counts-users", "no-tilt"}
+QUICK_MUTANTS = {"noise-counts-users", "no-tilt", "location-forgets-the-answers"}
 
 
 @pytest.mark.parametrize("mutant", [mutant if mutant in QUICK_MUTANTS else slow(mutant) for mutant in MUTANTS])
