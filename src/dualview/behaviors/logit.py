@@ -17,6 +17,7 @@ from dualview.behaviors.base import Array, Params, Prior, Terms
 from dualview.behaviors.panel import Panel, Users, posterior_means
 from dualview.behaviors.regression import coefficient_draw
 from dualview.kernels import logit_location, polya_gamma
+from dualview.kernels.hyperprior import FINITE_VARIANCES, Hyperprior
 from dualview.kernels.logit_location import Answers, Locations
 from dualview.kernels.streams import stream_of
 
@@ -33,6 +34,7 @@ class LogitPanel:
     constant: Array
 
     one_user_each: ClassVar[bool] = True
+    hyperprior: ClassVar[Hyperprior] = FINITE_VARIANCES  # answers all alike leave latent vectors the tails of their prior
 
     @property
     def n_dims(self) -> int:

@@ -203,6 +203,7 @@ class Moving:
             self.latent_base,
             tuple(self.terms),
             tuple(plain),
+            self.model.hyperpriors,
         )
         self.n_steps, self.alpha, counts, self.n_opened, self.lost, self.collapsed, self.unfinished = drawn[:7]
         self.columns, self.base, self.latent_base, kept = drawn[7:]
@@ -215,13 +216,14 @@ class Moving:
             mean, precision, covariance, dof = self.latent_base
             covariance = sweep.rescale_latent(rng, self.z, self.columns[2], covariance, self.latent, tuple(self.terms))
             self.latent_base = (mean, precision, covariance, dof)
-        drawn = gaussian.redraw_view(rng, *self._sums(self.features, self.columns[0]), *self.base)
+        shared, own = self.model.hyperpriors
+        drawn = gaussian.redraw_view(rng, *self._sums(self.features, self.columns[0]), *self.base, shared)
         components, self.base = drawn[:2], drawn[2:]
         if self.latent.shape[1] and self.model.pooled:
             terms = tuple(self.terms)
-            drawn = pooled.redraw_pooled(rng, self.z, self.latent, self.columns[2], self.latent_base, terms)
+            drawn = pooled.redraw_pooled(rng, self.z, self.latent, self.columns[2], self.latent_base, terms, own)
         else:
-            drawn = gaussian.redraw_view(rng, *self._sums(self.latent, self.columns[2]), *self.latent_base)
+            drawn = gaussian.redraw_view(rng, *self._sums(self.latent, self.columns[2]), *self.latent_base, own)
         latent_components, self.latent_base = drawn[:2], drawn[2:]
         self.columns = (*components, *latent_components)
         counts = self.redraw_assignments(rng, n_auxiliary)

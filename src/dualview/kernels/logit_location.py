@@ -21,7 +21,8 @@ from dualview.kernels.linalg import cholesky
 from dualview.kernels.pooled import by_component
 from dualview.kernels.slices import sampler
 
-_WIDTH = 2.0  # two standard deviations of the prior; a narrower slice costs a logarithm of the ratio
+_WIDTH = 2.0  # standard deviations of the prior; where answers tell much, the slice shrinks to them in a few steps
+_REACH = 50  # widths: from a start that is very unlikely a slice has nearly no end
 
 
 class Locations(NamedTuple):
@@ -61,7 +62,7 @@ def log_step_density(step, parameters):
     return total
 
 
-_sample_step = sampler(log_step_density)
+_sample_step = sampler(log_step_density, reach=_REACH)
 
 
 @compiled
