@@ -45,14 +45,15 @@ def log_normal(x, mean, precision) -> float:
     return float(multivariate_normal.logpdf(x, mean, Covariance.from_precision(precision)))
 
 
-def log_view_prior(view, constants) -> float:
-    """Log prior density of base and components, empty components too, (M2)-(M7)."""
+def log_view_prior(view, constants, nu=None, smallest=None) -> float:
+    """Log prior density of base and components, empty components too, (M2)-(M7); (M5') and (M7') with nu and smallest."""
     m, sigma = constants
     dim = len(m)
-    v = 1 / (view.base_dof - dim + 1)
+    nu, smallest = dim if nu is None else nu, dim - 1 if smallest is None else smallest
+    v = 1 / (view.base_dof - smallest)
     total = gamma.logpdf(v, 1 / 2, scale=2 / dim) + 2 * np.log(v)  # v ~ G(1, 1/D), |dv / dbeta| = v^2
     total += log_normal(view.base_mean, m, inv(sigma))
-    total += wishart.logpdf(view.base_precision, dim, inv(dim * sigma))
+    total += wishart.logpdf(view.base_precision, nu, inv(nu * sigma))
     total += wishart.logpdf(view.base_covariance, dim, sigma / dim)
     for mean, precision in zip(view.means, view.precisions, strict=True):
         total += log_normal(mean, view.base_mean, view.base_precision)
@@ -60,10 +61,11 @@ def log_view_prior(view, constants) -> float:
     return float(total)
 
 
-def log_pooled_prior(means, base_mean, base_precision, constants) -> float:
-    """Log prior density of vectors that users share, (M2), (M4), (M5)."""
+def log_pooled_prior(means, base_mean, base_precision, constants, nu=None) -> float:
+    """Log prior density of vectors that users share, (M2), (M4), (M5); (M5') with nu."""
     m, sigma = constants
-    total = log_normal(base_mean, m, inv(sigma)) + wishart.logpdf(base_precision, len(m), inv(len(m) * sigma))
+    nu = len(m) if nu is None else nu
+    total = log_normal(base_mean, m, inv(sigma)) + wishart.logpdf(base_precision, nu, inv(nu * sigma))
     return float(total + sum(log_normal(mean, base_mean, base_precision) for mean in means))
 
 

@@ -12,8 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Likelihood, Params, Prior, Terms
+from dualview.behaviors.base import Likelihood, Params, Prior, Relocating, Terms, hyperprior_of
 from dualview.distributions import G, Normal
+from dualview.kernels.hyperprior import Hyperprior
+from dualview.kernels.logit_location import Locations
 from dualview.units import Whitening
 
 Array = NDArray[np.float64]
@@ -33,16 +35,20 @@ class Slopes(NamedTuple):
 
 @dataclass(frozen=True)
 class LinearLink:
-    """Slopes of latent vectors on features that are common to all clusters."""
+    """Slopes of latent vectors on features that are common to all clusters.
+
+    dof: n of t ~ G(n, D/n), the degrees of freedom of a slope's t distribution without t; (M13) has 1.
+    """
 
     features: Array
     spread: Array
+    dof: float = 1.0
 
     @classmethod
-    def of(cls, features: Array, units: Whitening) -> "LinearLink":
+    def of(cls, features: Array, units: Whitening, dof: float = 1.0) -> "LinearLink":
         """For latent vectors in these units."""
         variances = np.diagonal(units.prior[1])
-        return cls(features, units.inverse @ np.diag(variances) @ units.inverse.T)
+        return cls(features, units.inverse @ np.diag(variances) @ units.inverse.T, dof)
 
     @property
     def n_features(self) -> int:
@@ -69,7 +75,11 @@ class LinearLink:
         """ln p(Γ, t), (M13)."""
         size = link.slopes.size
         prior = 0.5 * size * np.log(link.precision) - 0.5 * link.precision * self._size(link.slopes)
-        return float(prior + G(1.0, 1.0 / self.n_features).log_density(link.precision))
+        return float(prior + self._precision_prior.log_density(link.precision))
+
+    @property
+    def _precision_prior(self) -> G:
+        return G(self.dof, self.dof / self.n_features)
 
     def _size(self, slopes: Array) -> float:
         """Σ_jd Γ_jd²/Σ_jj of the user's units."""
@@ -77,13 +87,13 @@ class LinearLink:
 
     def draw_prior(self, rng: np.random.Generator) -> Slopes:
         """(M13)."""
-        precision = G(1.0, 1.0 / self.n_features).draw(rng)
+        precision = self._precision_prior.draw(rng)
         noise = rng.standard_normal((self.n_dims, self.n_features)) / np.sqrt(precision)
         return Slopes(np.asarray(np.linalg.cholesky(self.spread) @ noise, dtype=float), precision)
 
     def precision_law(self, slopes: Array) -> G:
         """t | Γ, (C14)."""
-        return G(1.0 + slopes.size, 1.0 / self.n_features + self._size(slopes))
+        return G(self.dof + slopes.size, self.dof / self.n_features + self._size(slopes))
 
     def _prior_precision(self, precision: float) -> Array:
         return np.asarray(precision * np.kron(self._roughness, np.eye(self.n_features)), dtype=float)
@@ -132,11 +142,16 @@ class LinkedLikelihood:
         """For features in working units."""
         with_residuals = getattr(inner, "with_residuals", None)
         inner = inner if with_residuals is None else with_residuals()
-        return cls(inner, LinearLink.of(features, units), units, feature_units)
+        return cls(inner, LinearLink.of(features, units, float(hyperprior_of(inner).of_slopes)), units, feature_units)
 
     @property
     def n_dims(self) -> int:
         return self.inner.n_dims
+
+    @property
+    def hyperprior(self) -> Hyperprior:
+        """That of the likelihood inside."""
+        return hyperprior_of(self.inner)
 
     @property
     def one_user_each(self) -> bool:
@@ -168,6 +183,12 @@ class LinkedLikelihood:
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
         latent, params = self.inner.start(rng)
         return latent, params | self.link.start().params()
+
+    def relocate(self, rng: np.random.Generator, deviations: Array, params: Params, locations: Locations) -> Array:
+        """As the likelihood inside does: moving g moves f as much."""
+        if not isinstance(self.inner, Relocating):
+            return np.zeros_like(locations.means)
+        return self.inner.relocate(rng, self.functions(deviations, params), self._own(params), locations)
 
     def terms(self, rng: np.random.Generator, deviations: Array, params: Params) -> Terms:
         """Those of f: moving g moves f as much."""

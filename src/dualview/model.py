@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors import Likelihood
-from dualview.behaviors.base import Params
+from dualview.behaviors.base import Params, hyperprior_of
+from dualview.kernels.hyperprior import PUBLISHED, Hyperprior
 from dualview.partitions import PartitionPrior
 from dualview.views import GaussianView, PooledView, View, ViewState
 
@@ -61,8 +62,13 @@ class Model:
             views["features"] = GaussianView(self.features.shape[1])
         if self.likelihood is not None:
             kind = PooledView if self.pooled else GaussianView
-            views["behavior"] = kind(self.likelihood.n_dims)
+            views["behavior"] = kind(self.likelihood.n_dims, self.hyperpriors[1])
         return views
+
+    @property
+    def hyperpriors(self) -> tuple[Hyperprior, Hyperprior]:
+        """Of the features' view and of the behaviour's."""
+        return PUBLISHED, hyperprior_of(self.likelihood)
 
     @cached_property
     def feature_rows(self) -> Array:

@@ -101,7 +101,7 @@ def in_assignments(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
 
 def printed_r0(monkeypatch: pytest.MonkeyPatch) -> None:
     """σ⁻² for σ² in (C4). With a constant Σ = σ² = 4 that is 1/16 in working units, where the right term is 1."""
-    in_view(monkeypatch, base_precision_law=mutate(gaussian.base_precision_law, "math.sqrt(n_dims) if", "0.25 if"))
+    in_view(monkeypatch, base_precision_law=mutate(gaussian.base_precision_law, "math.sqrt(prior_dof) if", "0.25 if"))
 
 
 def printed_beta(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def printed_beta(monkeypatch: pytest.MonkeyPatch) -> None:
 
     @numba.njit(error_model="numpy")
     def wrong(log_spare, parameters):
-        counts, roots = parameters
+        counts, roots, _ = parameters
         n_dims = roots.shape[1]
         density = right(log_spare, parameters)
         argument = 0.5 * (math.exp(log_spare) - 1.0)

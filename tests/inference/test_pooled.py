@@ -112,7 +112,7 @@ def residuals_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def base_precision_counts_one_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    law = mutate(gaussian.base_precision_law, "float(n_dims + n_components)", "float(n_dims + n_components - 1)")
+    law = mutate(gaussian.base_precision_law, "float(prior_dof + n_components)", "float(prior_dof + n_components - 1)")
     in_redraw(monkeypatch, draw_base=rebind(gaussian.draw_base, base_precision_law=law))
 
 

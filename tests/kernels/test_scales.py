@@ -91,7 +91,7 @@ def test_base_dof(n_dims, seed):
             lambda spare, precisions=precisions: case.log_without_precisions(
                 precisions, case.view.base_covariance, n_dims - 1 + spare
             ),
-            lambda spare: scales.log_dof_density(math.log(spare), (case.counts, case.roots)) - math.log(spare),
+            lambda spare: scales.log_dof_density(math.log(spare), (case.counts, case.roots, 0)) - math.log(spare),
             np.geomspace(0.05, 500, 25),
         )
 
@@ -228,7 +228,7 @@ def test_scale_and_dof_are_of_one_density(n_dims):
         return scales.log_scale_density(t, (case.counts, case.roots, math.exp(y) + n_dims - 1, case.trace))
 
     def by_dof(t, y):
-        return scales.log_dof_density(y, (case.counts, case.roots / math.exp(t)))
+        return scales.log_dof_density(y, (case.counts, case.roots / math.exp(t), 0))
 
     for (t, s), (y, w) in [((-1.0, 0.7), (0.3, 2.0)), ((2.0, -3.0), (-1.0, 8.0))]:
         around = by_scale(s, y) - by_scale(t, y) + by_dof(s, w) - by_dof(s, y)
@@ -397,7 +397,7 @@ def test_the_dof_is_drawn_given_the_new_scale(n_dims):
         scale, new_dof = scales.draw_scales(np.random.default_rng(seed), case.counts, case.roots, case.trace, dof)
         rng = np.random.default_rng(seed)
         t = by_slices(scales.log_scale_density)(rng, (case.counts, case.roots, dof, case.trace), 0.0, 1.0)
-        y = by_slices(scales.log_dof_density)(rng, (case.counts, case.roots / math.exp(t)), math.log(dof - n_dims + 1), 2.0)
+        y = by_slices(scales.log_dof_density)(rng, (case.counts, case.roots / math.exp(t), 0), math.log(dof - n_dims + 1), 2.0)
         assert (scale, new_dof) == pytest.approx((math.exp(t), n_dims - 1 + math.exp(y)), rel=1e-12)
 
 
@@ -444,7 +444,7 @@ def exact_dof_density(log_spare, n_dims, *counts_and_roots):
 def test_dof_density_has_its_digits_at_any_size(n_dims, counts, spare):
     y, counts = math.log(spare), np.array(counts, dtype=float)
     roots = np.random.default_rng(n_dims).gamma(1.0, size=(len(counts), n_dims)) * counts[:, None]
-    value = scales.log_dof_density(y, (counts, roots))
+    value = scales.log_dof_density(y, (counts, roots, 0))
     exact = exact_dof_density(y, n_dims, *np.column_stack([counts, roots]).ravel().tolist())
     spare, dof = math.exp(y), math.exp(y) + n_dims - 1
     size = n_dims * counts.sum() * (abs(y) + 4.0) + np.sum((dof + counts[:, None]) * np.log1p(roots / dof))
@@ -459,7 +459,7 @@ def test_dof_density_has_no_step_where_its_formula_changes(n_dims):
     """At β = 10⁴."""
     case = Case(n_dims)
     below, above = (math.log(1e4 * factor - n_dims + 1) for factor in (1 - 1e-12, 1 + 1e-12))
-    values = [scales.log_dof_density(y, (case.counts, case.roots)) for y in (below, above)]
+    values = [scales.log_dof_density(y, (case.counts, case.roots, 0)) for y in (below, above)]
     assert values[0] == pytest.approx(values[1], abs=1e-9)
 
 
@@ -468,17 +468,17 @@ def test_empty_clusters_add_nothing():
     case = Case(2)
     keep = case.counts > 0
     for y in (-1.0, 0.5, 20.0):
-        both = (scales.log_dof_density(y, (case.counts[k], case.roots[k])) for k in (slice(None), keep))
+        both = (scales.log_dof_density(y, (case.counts[k], case.roots[k], 0)) for k in (slice(None), keep))
         assert next(both) == next(both)
         prior = np.zeros(1), np.zeros((1, 2))
-        assert scales.log_dof_density(y, prior) == pytest.approx(-y / 2 - math.exp(-y))
+        assert scales.log_dof_density(y, (*prior, 0)) == pytest.approx(-y / 2 - math.exp(-y))
         assert scales.log_scale_density(y, (*prior, 3.0, 1.5)) == pytest.approx(2 * y - 1.5 * math.exp(y))
 
 
 @pytest.mark.parametrize("y", [-701.0, 701.0, -math.inf, math.inf])
 def test_densities_are_zero_beyond_the_range_of_numbers(y):
     case = Case(2)
-    assert scales.log_dof_density(y, (case.counts, case.roots)) == -math.inf
+    assert scales.log_dof_density(y, (case.counts, case.roots, 0)) == -math.inf
     assert scales.log_scale_density(y, (case.counts, case.roots, 3.0, 1.0)) == -math.inf
     assert scales.log_column_density(y, (case.counts, case.roots[:, :1].copy(), 3.0, 1.0, 2.0, 1.0)) == -math.inf
     assert scales.log_latent_scale_density(y, (1.0, 1.0, 1.0, 2)) == -math.inf
@@ -497,7 +497,7 @@ def test_compiled_numbers_are_those_of_python(n_dims):
         np.testing.assert_allclose(compiled, plain, rtol=1e-12, atol=1e-14)
     for y in np.linspace(-3.0, 60.0, 40).tolist():
         for kernel, parameters in [
-            (scales.log_dof_density, (case.counts, case.roots)),
+            (scales.log_dof_density, (case.counts, case.roots, 0)),
             (scales.log_scale_density, (case.counts, case.roots, 3.5, case.trace)),
             (scales.log_latent_scale_density, (2.0, 3.0, case.trace, n_dims)),
             (scales.log_column_density, (case.counts, case.roots[:, :1].copy(), 3.5, 1.2, float(n_dims), 0.0)),

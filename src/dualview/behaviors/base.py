@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.kernels.hyperprior import PUBLISHED, Hyperprior
+from dualview.kernels.logit_location import Locations
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
@@ -151,7 +153,8 @@ class Likelihood(Protocol):
     ``per_user``, the names of parameters of which every user has one; and ``plain(params)``, its :class:`Terms` and
     :class:`Plain` (or None) when its parameters can be redrawn inside the sweep's call, which then makes many sweeps at once.
     Such a likelihood has ``params_of(noise_precision, coefficients)`` too, and ``redraw_together`` with the arguments of
-    :meth:`redraw` where its share is above 0 and may find no equations.
+    :meth:`redraw` where its share is above 0 and may find no equations. One that leaves latent vectors the tails of their
+    prior is :class:`WithHyperprior`, and one whose augmentation holds clusters back is :class:`Relocating`.
     """
 
     @property
@@ -184,6 +187,32 @@ class Likelihood(Protocol):
 
     def reported(self, params: Params) -> Params:
         """The parameters in the user's units; arrays may have leading axes."""
+
+
+@runtime_checkable
+class WithHyperprior(Protocol):
+    """A likelihood whose latent vectors have another prior than the paper's on what the clusters share."""
+
+    @property
+    def hyperprior(self) -> Hyperprior:
+        """How heavy the tails of the latent vectors' prior may be."""
+
+
+def hyperprior_of(likelihood: Likelihood | None) -> Hyperprior:
+    """That of the likelihood, or the paper's where it asks for none."""
+    return likelihood.hyperprior if isinstance(likelihood, WithHyperprior) else PUBLISHED
+
+
+@runtime_checkable
+class Relocating(Protocol):
+    """A likelihood that moves clusters' means together with their users' vectors, its augmentation integrated out."""
+
+    def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array:
+        """Steps δ (K, q) to be added to the clusters' means and to the latent vectors of their users.
+
+        They leave Π_k N(μ_k + δ_k; μ_0, R_0⁻¹) p(observations | f_u + δ_{z_u}, params) as it is. The augmentation, if there
+        is one, is drawn right afterwards by ``terms``. Where users share a vector it is the means that they share.
+        """
 
 
 @runtime_checkable

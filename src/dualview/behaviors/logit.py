@@ -1,7 +1,8 @@
 """The likelihood of yes-or-no observations in working units: log odds x_iᵀ f_{u(i)} + c_iᵀ e, e ~ N(0, I).
 
 By Pólya–Gamma augmentation (Polson, Scott and Windle 2013): given ω_i ~ PG(1, log odds), y_i counts as a normal observation
-(y_i − ½)/ω_i of the log odds with precision ω_i. The ω are drawn before each sweep and forgotten after it. latent (U, q).
+(y_i − ½)/ω_i of the log odds with precision ω_i. The ω are drawn before each sweep and forgotten after it. Without them,
+between two sweeps, clusters' means move with their users' vectors (``kernels.logit_location``). latent (U, q).
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +16,9 @@ from scipy.special import expit, log_expit
 from dualview.behaviors.base import Array, Params, Prior, Terms
 from dualview.behaviors.panel import Panel, Users, posterior_means
 from dualview.behaviors.regression import coefficient_draw
-from dualview.kernels import polya_gamma
+from dualview.kernels import logit_location, polya_gamma
+from dualview.kernels.hyperprior import FINITE_VARIANCES, Hyperprior
+from dualview.kernels.logit_location import Answers, Locations
 from dualview.kernels.streams import stream_of
 
 
@@ -31,6 +34,7 @@ class LogitPanel:
     constant: Array
 
     one_user_each: ClassVar[bool] = True
+    hyperprior: ClassVar[Hyperprior] = FINITE_VARIANCES  # answers all alike leave latent vectors the tails of their prior
 
     @property
     def n_dims(self) -> int:
@@ -44,6 +48,11 @@ class LogitPanel:
     def _loads(self) -> tuple[Users, NDArray[np.uint32], Array, Array]:
         return self.panel.starts, self.panel.rows, self.panel.design, self.panel.squares
 
+    @cached_property
+    def _signs(self) -> Array:
+        """+1 for yes, −1 for no."""
+        return np.asarray(2.0 * self.panel.outcome - 1.0)
+
     def log_odds(self, latent: Array, coefficients: Array) -> Array:
         """Of every observation, (n,)."""
         odds = self.panel.expected(latent) + self.constant
@@ -54,6 +63,12 @@ class LogitPanel:
         pulls = self.panel._replace(outcome=self.panel.outcome - 0.5).weighted
         latent = posterior_means(0.25 * self.panel.squares, pulls, 1.0)
         return latent, {"coefficients": np.zeros(self.n_coefficients)}
+
+    def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array:
+        """Steps of every cluster's mean with its users' vectors, by slices of the logistic likelihood."""
+        odds = self.log_odds(latent, params["coefficients"])
+        answers = Answers(self.panel.starts, self.panel.design, self._signs, odds)
+        return np.asarray(logit_location.draw_steps(stream_of(rng), locations, answers))
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
         """Each observation with a precision of its own."""
@@ -82,8 +97,7 @@ class LogitPanel:
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(outcome, coefficients | latent) up to a constant; the augmentation is integrated out."""
         odds, coefficients = self.log_odds(latent, params["coefficients"]), params["coefficients"]
-        sign = 2.0 * self.panel.outcome - 1.0
-        return float(log_expit(sign * odds).sum() - 0.5 * coefficients @ coefficients)
+        return float(log_expit(self._signs * odds).sum() - 0.5 * coefficients @ coefficients)
 
     def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:  # noqa: ARG002
         return {"coefficients": rng.standard_normal(self.n_coefficients)}

@@ -1,10 +1,11 @@
 """The Gibbs sampler: a step redraws every block given the others.
 
-In a step: the scale of the latent vectors; each view's components and base parameters, (C1) to (C5) and β; splits and merges of
-clusters, in some of the steps; every user's cluster together with its latent vector, (C7) and (C11); α, (C9) or (C10); the
-likelihood's own parameters, (C8). All but the last is one compiled call; with a plain likelihood all of it is, and one call
-makes many steps and keeps their draws. Very many users, and users who share vectors, are taken in blocks instead, with the
-parts that allow it on several threads; neither the number of steps in a call nor the number of threads changes anything.
+In a step: clusters' means together with their users' latent vectors, where the likelihood can; the scale of the latent vectors;
+each view's components and base parameters, (C1) to (C5) and β; splits and merges of clusters, in some of the steps; every
+user's cluster together with its latent vector, (C7) and (C11); α, (C9) or (C10); the likelihood's own parameters, (C8). All but
+the first and the last is one compiled call; with a plain likelihood all of it is, and one call makes many steps and keeps their
+draws. Very many users, and users who share vectors, are taken in blocks instead, with the parts that allow it on several
+threads; neither the number of steps in a call nor the number of threads changes anything.
 """
 
 from dataclasses import dataclass, replace
@@ -14,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview import threads
-from dualview.behaviors.base import Params, Plain, Prior, Terms
+from dualview.behaviors.base import Params, Plain, Prior, Relocating, Terms
 from dualview.errors import DegenerateError
 from dualview.inference.storage import PackedDraws
 from dualview.kernels import apart, assign, gaussian, noise, pooled, splits, sweep
+from dualview.kernels.logit_location import Locations
 from dualview.kernels.streams import split, stream_of, streams_of
 from dualview.model import Model, State
 from dualview.views import ViewState
@@ -76,7 +78,7 @@ def advance(
     plain = _plain(model, state) if at_once else None
     if plain is not None:
         return _advance_at_once(rng, model, state, n_auxiliary, keep, *plain)
-    moving = Moving.of(rng, model, state)
+    moving = Moving.of(rng, model, relocated(rng, model, state))
     if at_once:
         moving.sweep_at_once(streams_of(rng, 1), n_auxiliary)
     else:
@@ -87,6 +89,18 @@ def advance(
         latent, params = model.likelihood.redraw(rng, moving.latent, params, moving.terms, moving.latent_prior())
     after = moving.state(latent, params)
     return after, Info(moving.n_clusters, moving.n_opened, 1, None, after if keep[0] else None)
+
+
+def relocated(rng: np.random.Generator, model: Model, state: State) -> State:
+    """The state after a move of the behaviour's clusters with their users' vectors, where the likelihood can make one."""
+    if state.latent is None or not isinstance(model.likelihood, Relocating):
+        return state
+    view = state.views["behavior"]
+    (means, factors), base = view.components, view.base
+    locations = Locations(state.z, means, base[0], base[1])
+    steps = model.likelihood.relocate(rng, state.latent, state.params, locations)
+    moved = model.views["behavior"].state(Components(means + steps, factors), base)
+    return replace(state, views={**state.views, "behavior": moved}, latent=state.latent + steps[state.z])
 
 
 def steps_at_once(model: Model) -> int:
@@ -189,6 +203,7 @@ class Moving:
             self.latent_base,
             tuple(self.terms),
             tuple(plain),
+            self.model.hyperpriors,
         )
         self.n_steps, self.alpha, counts, self.n_opened, self.lost, self.collapsed, self.unfinished = drawn[:7]
         self.columns, self.base, self.latent_base, kept = drawn[7:]
@@ -201,13 +216,14 @@ class Moving:
             mean, precision, covariance, dof = self.latent_base
             covariance = sweep.rescale_latent(rng, self.z, self.columns[2], covariance, self.latent, tuple(self.terms))
             self.latent_base = (mean, precision, covariance, dof)
-        drawn = gaussian.redraw_view(rng, *self._sums(self.features, self.columns[0]), *self.base)
+        shared, own = self.model.hyperpriors
+        drawn = gaussian.redraw_view(rng, *self._sums(self.features, self.columns[0]), *self.base, shared)
         components, self.base = drawn[:2], drawn[2:]
         if self.latent.shape[1] and self.model.pooled:
             terms = tuple(self.terms)
-            drawn = pooled.redraw_pooled(rng, self.z, self.latent, self.columns[2], self.latent_base, terms)
+            drawn = pooled.redraw_pooled(rng, self.z, self.latent, self.columns[2], self.latent_base, terms, own)
         else:
-            drawn = gaussian.redraw_view(rng, *self._sums(self.latent, self.columns[2]), *self.latent_base)
+            drawn = gaussian.redraw_view(rng, *self._sums(self.latent, self.columns[2]), *self.latent_base, own)
         latent_components, self.latent_base = drawn[:2], drawn[2:]
         self.columns = (*components, *latent_components)
         counts = self.redraw_assignments(rng, n_auxiliary)

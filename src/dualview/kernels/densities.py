@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from dualview.kernels.compiling import compiled
+from dualview.kernels.hyperprior import PUBLISHED
 from dualview.kernels.linalg import cholesky
 from dualview.kernels.special import log1pmx, stirling_remainder
 
@@ -102,21 +103,21 @@ def log_likelihood(x, means, factors):
 
 
 @compiled
-def _log_scale_prior(matrix, n_dims):
-    """ln W(matrix; D, I/D) up to a constant: the prior of R_0 and of W_0, (M5) and (M6)."""
-    factor = cholesky(matrix)
+def _log_scale_prior(matrix, dof):
+    """ln W(matrix; ν, I/ν) up to a constant: the prior of R_0 and, with ν = D, of W_0, (M5) and (M6)."""
+    factor, n_dims = cholesky(matrix), matrix.shape[0]
     total = 0.0
     for i in range(n_dims):
-        total -= math.log(factor[i, i]) + 0.5 * n_dims * matrix[i, i]
+        total += (dof - n_dims - 1) * math.log(factor[i, i]) - 0.5 * dof * matrix[i, i]
     return total
 
 
 @compiled
-def log_base_prior(base_mean, base_precision, base_covariance, base_dof):
+def log_base_prior(base_mean, base_precision, base_covariance, base_dof, hyperprior=PUBLISHED):
     """ln p(μ_0, R_0, W_0, β) up to a constant, (M4) to (M7)."""
     n_dims = base_mean.shape[0]
-    total = _log_scale_prior(base_precision, n_dims) + _log_scale_prior(base_covariance, n_dims)
-    spare = base_dof - (n_dims - 1)
+    total = _log_scale_prior(base_precision, n_dims - 1 + hyperprior.of_means) + _log_scale_prior(base_covariance, n_dims)
+    spare = base_dof - (n_dims - 1 + hyperprior.least_of_vectors)
     total -= 1.5 * math.log(spare) + 0.5 * n_dims / spare
     for i in range(n_dims):
         total -= 0.5 * base_mean[i] ** 2
@@ -146,10 +147,10 @@ def log_components_prior(means, factors, base_mean, base_precision, base_covaria
 
 
 @compiled
-def log_pooled(means, base_mean, base_precision):
+def log_pooled(means, base_mean, base_precision, hyperprior=PUBLISHED):
     """ln p(f_1, …, f_K, μ_0, R_0) of vectors that users share, up to a constant, (M2), (M4) and (M5)."""
     n_components, n_dims = means.shape
-    total = _log_scale_prior(base_precision, n_dims) - n_components * n_dims * _HALF_LOG_2PI
+    total = _log_scale_prior(base_precision, n_dims - 1 + hyperprior.of_means) - n_components * n_dims * _HALF_LOG_2PI
     factor = cholesky(base_precision)
     for i in range(n_dims):
         total += n_components * math.log(factor[i, i]) - 0.5 * base_mean[i] ** 2
@@ -182,8 +183,8 @@ def log_assigned(x, z, means, factors):
 
 
 @compiled
-def log_view(x, z, means, factors, base_mean, base_precision, base_covariance, base_dof):
+def log_view(x, z, means, factors, base_mean, base_precision, base_covariance, base_dof, hyperprior=PUBLISHED):
     """ln p(x, components, base | z) up to a constant."""
     total = log_components_prior(means, factors, base_mean, base_precision, base_covariance, base_dof)
-    total += log_base_prior(base_mean, base_precision, base_covariance, base_dof)
+    total += log_base_prior(base_mean, base_precision, base_covariance, base_dof, hyperprior)
     return total + log_assigned(x, z, means, factors)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.draws import normal, wishart_factor
+from dualview.kernels.hyperprior import PUBLISHED
 from dualview.kernels.linalg import (
     add_to_cholesky,
     cholesky,
@@ -73,17 +74,18 @@ def base_mean_law(means, base_precision, linear, precision):
 
 
 @inlined
-def base_precision_law(means, base_mean, inverse_scale, scratch):
-    """R_0 | rest, (C4)."""
+def base_precision_law(means, base_mean, inverse_scale, scratch, hyperprior=PUBLISHED):
+    """R_0 | rest, (C4) with ν for D in its first terms."""
     n_components, n_dims = means.shape
+    prior_dof = n_dims - 1 + hyperprior.of_means
     for i in range(n_dims):
         for j in range(n_dims):
-            inverse_scale[i, j] = math.sqrt(n_dims) if i == j else 0.0
+            inverse_scale[i, j] = math.sqrt(prior_dof) if i == j else 0.0
     for k in range(n_components):
         for i in range(n_dims):
             scratch[i] = means[k, i] - base_mean[i]
         add_to_cholesky(inverse_scale, scratch)
-    return float(n_dims + n_components)
+    return float(prior_dof + n_components)
 
 
 @inlined
@@ -148,14 +150,14 @@ def draw_components(rng, counts, totals, scatters, base_mean, base_precision, ba
 
 
 @compiled
-def draw_base(rng, means, factors, base_precision, base_dof):
+def draw_base(rng, means, factors, base_precision, base_dof, hyperprior=PUBLISHED):
     """μ_0, R_0, W_0 in turn: (C3) to (C5). Without factors there is no W_0."""
     n_dims, n_spread = means.shape[1], factors.shape[1]
     base_mean, scratch = np.empty(n_dims), np.empty(n_dims)
     matrix, factor = np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
     base_mean_law(means, base_precision, base_mean, matrix)
     normal(rng, base_mean, matrix)
-    dof = base_precision_law(means, base_mean, matrix, scratch)
+    dof = base_precision_law(means, base_mean, matrix, scratch, hyperprior)
     wishart_factor(rng, dof, matrix, factor)
     new_precision, new_covariance = np.empty((n_dims, n_dims)), np.empty((n_spread, n_spread))
     outer_square(factor, 1.0, new_precision)
@@ -167,7 +169,7 @@ def draw_base(rng, means, factors, base_precision, base_dof):
 
 
 @compiled
-def redraw_view(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof):
+def redraw_view(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof, hyperprior=PUBLISHED):
     """All a view learns, given sums over its clusters: columns and size of W_0 and β without the S_k, then (C1) to (C5)."""
     if totals.shape[1] == 0:
         factors = np.empty((totals.shape[0], 0, 0))
@@ -178,10 +180,10 @@ def redraw_view(rng, counts, totals, scatters, base_mean, base_precision, base_c
         redraw_columns(rng, counts, whitened, base_factor, base_dof)
         base_covariance = lower_square(base_factor)
     roots = scatter_roots(whitened)
-    scale, base_dof = draw_scales(rng, counts, roots, trace(base_covariance), base_dof)
+    scale, base_dof = draw_scales(rng, counts, roots, trace(base_covariance), base_dof, hyperprior)
     base_covariance = scaled(base_covariance, scale)
     means, factors = draw_components(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof)
-    base_mean, base_precision, base_covariance = draw_base(rng, means, factors, base_precision, base_dof)
+    base_mean, base_precision, base_covariance = draw_base(rng, means, factors, base_precision, base_dof, hyperprior)
     return means, factors, base_mean, base_precision, base_covariance, base_dof
 
 

@@ -46,14 +46,14 @@ def log_partition(counts, n_fixed, alpha):
 
 
 @inlined
-def log_joint(z, counts, n_fixed, alpha, features, columns, base, latent, latent_base, terms, plain):
+def log_joint(z, counts, n_fixed, alpha, features, columns, base, latent, latent_base, terms, plain, hyperpriors):
     """ln p(data, state) up to a constant that depends on nothing learnt."""
     total = log_partition(counts, n_fixed, alpha)
     if features.shape[1] > 0:
-        total += log_view(features, z, columns[0], columns[1], base[0], base[1], base[2], base[3])
+        total += log_view(features, z, columns[0], columns[1], base[0], base[1], base[2], base[3], hyperpriors[0])
     if latent.shape[1] > 0:
         mean, precision, covariance, dof = latent_base
-        total += log_view(latent, z, columns[2], columns[3], mean, precision, covariance, dof)
+        total += log_view(latent, z, columns[2], columns[3], mean, precision, covariance, dof, hyperpriors[1])
     if plain[0].shape[0] > 0:
         total += log_plain(terms, plain)
     return total
@@ -68,7 +68,7 @@ def put_base(row, at, base):
 
 
 @compiled
-def pack(draw, rows, labels, first, components, state, n_fixed, features, terms, plain):
+def pack(draw, rows, labels, first, components, state, n_fixed, features, terms, plain, hyperpriors):
     """In place: rows and labels of a draw, and its components from row first on; more rows where they have run out.
 
     state = (z, counts, α, columns, base, latent, latent base); counts and n_fixed as in ``log_partition``. Returns the
@@ -93,7 +93,7 @@ def pack(draw, rows, labels, first, components, state, n_fixed, features, terms,
         labels[draw, u] = z[u]
     line = rows[draw]
     line[0], line[1], line[3] = alpha, terms[5][0], n_clusters
-    line[2] = log_joint(z, counts, n_fixed, alpha, features, columns, base, latent, latent_base, terms, plain)
+    line[2] = log_joint(z, counts, n_fixed, alpha, features, columns, base, latent, latent_base, terms, plain, hyperpriors)
     at = put(line, np.int64(N_SCALARS), plain[2])
     put(line, put_base(line, put_base(line, at, base), latent_base), latent)
     return components, first + n_components

@@ -17,6 +17,7 @@ import numpy as np
 from dualview.kernels.compiling import compiled
 from dualview.kernels.draws import normal
 from dualview.kernels.gaussian import draw_base
+from dualview.kernels.hyperprior import PUBLISHED
 from dualview.kernels.linalg import cholesky, loses_digits
 from dualview.kernels.messages import row_times
 
@@ -137,7 +138,7 @@ def draw_group(rng, first, end, z, users, begins, latent, means, base, terms, wo
 
 
 @compiled
-def redraw_pooled(rng, z, latent, means, base, terms):
+def redraw_pooled(rng, z, latent, means, base, terms, hyperprior=PUBLISHED):
     """In place on latent and residuals: the f_k group after group, then μ_0 and R_0, (C3) and (C4). Returns as ``redraw_view``.
 
     A group whose joint draw would lose digits is taken one component after the other: which of the two depends on nothing that
@@ -157,7 +158,7 @@ def redraw_pooled(rng, z, latent, means, base, terms):
                 draw_group(rng, k, k + 1, z, users, begins, latent, means, base, terms, work)
         first = end
     factors = np.empty((n_components, 0, 0))
-    base_mean, base_precision, base_covariance = draw_base(rng, means, factors, base[1], base[3])
+    base_mean, base_precision, base_covariance = draw_base(rng, means, factors, base[1], base[3], hyperprior)
     return means, factors, base_mean, base_precision, base_covariance, base[3]
 
 

@@ -18,6 +18,7 @@ import math
 import numpy as np
 
 from dualview.kernels.compiling import compiled, inlined
+from dualview.kernels.hyperprior import PUBLISHED
 from dualview.kernels.linalg import add_to_cholesky, scaled, solve_lower, squared_singular_values
 from dualview.kernels.slices import sampler
 from dualview.kernels.special import log_gamma, log_gamma_ratio
@@ -123,17 +124,17 @@ def _log_determinants(dof, scale, counts, roots):
 
 @compiled
 def log_dof_density(log_spare, parameters):
-    """Log density of y = ln(β − D + 1) without the S_k; parameters: counts, roots."""
-    counts, roots = parameters
+    """Log density of y = ln(β − β_min) without the S_k; parameters: counts, roots, β_min − D + 1."""
+    counts, roots, least = parameters
     if abs(log_spare) > 700.0:
         return -math.inf
     n_dims = roots.shape[1]
     spare = math.exp(log_spare)
-    dof = spare + (n_dims - 1)
+    dof = spare + (n_dims - 1 + least)
     prior = -0.5 * log_spare - 0.5 * n_dims / spare
     if dof < _LARGE_DOF:
         return prior + _log_marginal(dof, counts, roots)
-    return prior + _log_marginal_of_large(dof, spare, counts, roots)
+    return prior + _log_marginal_of_large(dof, spare + least, counts, roots)
 
 
 @compiled
@@ -152,12 +153,13 @@ _sample_log_scale = sampler(log_scale_density)
 
 
 @inlined
-def draw_scales(rng, counts, roots, trace, dof):
+def draw_scales(rng, counts, roots, trace, dof, hyperprior=PUBLISHED):
     """The factor c of W_0 and β, one after the other."""
-    n_dims = roots.shape[1]
+    least = hyperprior.least_of_vectors
+    smallest = roots.shape[1] - 1 + least
     scale = math.exp(_sample_log_scale(rng, (counts, roots, dof, trace), 0.0, 1.0))
-    log_spare = _sample_log_spare(rng, (counts, scaled(roots, 1.0 / scale)), math.log(dof - (n_dims - 1)), 2.0)
-    return scale, math.exp(log_spare) + (n_dims - 1)
+    log_spare = _sample_log_spare(rng, (counts, scaled(roots, 1.0 / scale), least), math.log(dof - smallest), 2.0)
+    return scale, math.exp(log_spare) + smallest
 
 
 @compiled

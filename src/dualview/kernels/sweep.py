@@ -91,10 +91,10 @@ def rescale_latent(rng, z, means, base_covariance, latent, terms):
 
 
 @inlined
-def redraw_from(rng, z, vectors, means, base):
+def redraw_from(rng, z, vectors, means, base, hyperprior):
     """``redraw_view`` from the vectors."""
     counts, totals, scatters = cluster_sums(vectors, z, means)
-    return redraw_view(rng, counts, totals, scatters, base[0], base[1], base[2], base[3])
+    return redraw_view(rng, counts, totals, scatters, base[0], base[1], base[2], base[3], hyperprior)
 
 
 @compiled
@@ -142,19 +142,21 @@ def columns_in_use(counts):
 
 
 @inlined
-def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, latent_means, latent_base, terms):
+def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, latent_means, latent_base, terms, hyperpriors):
     """Scale of the latent vectors, views, splits and merges, clusters' noise, assignments, α; n_fixed: 0 when inferred.
 
     n_pool as in ``assign``: there is a pool when the number of components is inferred. features (U, D) and x (D, U) are the
-    same numbers. z, latent and the residuals change in place. Returns α, the users of the components, clusters opened, a user
-    without a column of positive weight (or −1), columns, and the base of each view.
+    same numbers; hyperpriors, those of features and of latent vectors. z, latent and the residuals change in place. Returns α,
+    the users of the components, clusters opened, a user without a column of positive weight (or −1), columns, and the base of
+    each view.
     """
     if latent.shape[1] > 0:
         covariance = rescale_latent(rng, z, latent_means, latent_base[2], latent, terms)
         latent_base = (latent_base[0], latent_base[1], covariance, latent_base[3])
-    means, factors, mean, precision, covariance, dof = redraw_from(rng, z, features, means, base)
+    means, factors, mean, precision, covariance, dof = redraw_from(rng, z, features, means, base, hyperpriors[0])
     base = (mean, precision, covariance, dof)
-    latent_means, latent_factors, mean, precision, covariance, dof = redraw_from(rng, z, latent, latent_means, latent_base)
+    drawn = redraw_from(rng, z, latent, latent_means, latent_base, hyperpriors[1])
+    latent_means, latent_factors, mean, precision, covariance, dof = drawn
     latent_base = (mean, precision, covariance, dof)
     n_moves = draw_moves(rng, n_fixed, terms[8])
     room = 0 if n_fixed else ROOM + n_moves
@@ -188,7 +190,9 @@ def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, late
 
 
 @compiled
-def sweeps(streams, keep, z, alpha, n_fixed, n_pool, features, x, columns, base, latent, latent_base, terms, plain):
+def sweeps(
+    streams, keep, z, alpha, n_fixed, n_pool, features, x, columns, base, latent, latent_base, terms, plain, hyperpriors
+):
     """Sweeps with all that a plain likelihood redraws, one for each of the streams; those in keep (n,) are draws.
 
     Other likelihoods redraw their parameters themselves: for them there is one stream, and nothing to keep. z, latent, terms
@@ -216,7 +220,20 @@ def sweeps(streams, keep, z, alpha, n_fixed, n_pool, features, x, columns, base,
         refresh(latent, terms, plain)
     for i in range(streams.shape[0]):
         alpha, counts, opened, lost, columns, base, latent_base = sweep(
-            streams[i], z, alpha, n_fixed, n_pool, features, x, columns[0], base, latent, columns[2], latent_base, terms
+            streams[i],
+            z,
+            alpha,
+            n_fixed,
+            n_pool,
+            features,
+            x,
+            columns[0],
+            base,
+            latent,
+            columns[2],
+            latent_base,
+            terms,
+            hyperpriors,
         )
         done, n_opened = i + 1, n_opened + opened
         stuck = collapsed_view(base[2], latent_base[2])
@@ -227,7 +244,7 @@ def sweeps(streams, keep, z, alpha, n_fixed, n_pool, features, x, columns, base,
             break
         if keep[i]:
             state = (z, counts, alpha, columns, base, latent, latent_base)
-            components, used = pack(draw, rows, labels, used, components, state, n_fixed, features, terms, plain)
+            components, used = pack(draw, rows, labels, used, components, state, n_fixed, features, terms, plain, hyperpriors)
             n_components[draw] = counts.shape[0]
             draw += 1
     kept = (rows[:draw], labels[:draw], n_components[:draw], components[:used])

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualview.kernels import densities, gaussian
+from dualview.kernels.hyperprior import PUBLISHED, Hyperprior
 from dualview.kernels.streams import stream_of
 from dualview.views.base import Array, Base, Components, Labels
 
@@ -41,18 +42,19 @@ class GaussianState(NamedTuple):
 
 @dataclass(frozen=True)
 class GaussianView:
-    """(M1) to (M7) for vectors of n_dims dimensions."""
+    """(M1) to (M7) for vectors of n_dims dimensions, with the paper's R_0 and β or, by the hyperprior, lighter tails."""
 
     n_dims: int
+    hyperprior: Hyperprior = PUBLISHED
 
     def log_joint(self, state: GaussianState, x: Array, z: Labels) -> float:
         """ln p(x, components, base | z) up to a constant."""
-        return float(densities.log_view(x, z, *state.components, *state.base))
+        return float(densities.log_view(x, z, *state.components, *state.base, self.hyperprior))
 
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> GaussianState:
         """A state to start from: shared parameters at their prior's centre, components drawn given the vectors."""
         eye = np.eye(self.n_dims)
-        base = (np.zeros(self.n_dims), eye, eye, self.n_dims + 1.0)
+        base = (np.zeros(self.n_dims), eye, eye, self.n_dims + self.hyperprior.least_of_vectors + 1.0)
         means = np.zeros((n_components, self.n_dims))
         for k in range(n_components):
             if (z == k).any():
@@ -65,8 +67,9 @@ class GaussianView:
         """Base and components from (M2) to (M7)."""
         n_dims = self.n_dims
         base_mean = rng.standard_normal(n_dims)
-        base_precision, base_covariance = (draw_unit_wishart(rng, n_dims) for _ in range(2))
-        base_dof = n_dims - 1 + n_dims / rng.chisquare(1.0)
+        base_precision = draw_unit_wishart(rng, n_dims, n_dims - 1 + self.hyperprior.of_means)
+        base_covariance = draw_unit_wishart(rng, n_dims, n_dims)
+        base_dof = n_dims - 1 + self.hyperprior.least_of_vectors + n_dims / rng.chisquare(1.0)
         base = (base_mean, base_precision, base_covariance, base_dof)
         return GaussianState(Components(*gaussian.draw_from_base(stream_of(rng), n_components, *base)), *base)
 
@@ -82,7 +85,7 @@ class GaussianView:
         return GaussianState(components, *base)
 
 
-def draw_unit_wishart(rng: np.random.Generator, n_dims: int) -> Array:
-    """W(D, I/D): the sum of D outer products."""
-    sample = rng.standard_normal((n_dims, n_dims))
-    return np.asarray(sample @ sample.T / n_dims)
+def draw_unit_wishart(rng: np.random.Generator, n_dims: int, dof: int) -> Array:
+    """W(ν, I/ν) for whole ν ≥ D: the sum of ν outer products."""
+    sample = rng.standard_normal((n_dims, dof))
+    return np.asarray(sample @ sample.T / dof)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualview.kernels import densities, gaussian
+from dualview.kernels.hyperprior import PUBLISHED, Hyperprior
 from dualview.kernels.streams import stream_of
 from dualview.views.base import Array, Base, Components, Labels
 from dualview.views.gaussian import draw_unit_wishart
@@ -47,10 +48,11 @@ class PooledView:
     """(M2), (M4) and (M5) for vectors of n_dims dimensions, f_u = f_{z_u}."""
 
     n_dims: int
+    hyperprior: Hyperprior = PUBLISHED
 
     def log_joint(self, state: PooledState, x: Array, z: Labels) -> float:  # noqa: ARG002
         """ln p(components, base) up to a constant; users add nothing."""
-        return float(densities.log_pooled(*state))
+        return float(densities.log_pooled(*state, self.hyperprior))
 
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> PooledState:
         """A state to start from: base at its prior's centre, the f_k at the means of the vectors, empty ones from the base."""
@@ -62,7 +64,8 @@ class PooledView:
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> PooledState:
         """Base and components from (M2), (M4) and (M5)."""
-        base_mean, base_precision = rng.standard_normal(self.n_dims), draw_unit_wishart(rng, self.n_dims)
+        base_mean = rng.standard_normal(self.n_dims)
+        base_precision = draw_unit_wishart(rng, self.n_dims, self.n_dims - 1 + self.hyperprior.of_means)
         none = PooledState(np.empty((0, self.n_dims)), base_mean, base_precision)
         return none._replace(means=gaussian.draw_from_base(stream_of(rng), n_components, *none.base)[0])
 
