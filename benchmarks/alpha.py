@@ -1,4 +1,4 @@
-"""Which prior of α? ``python -m benchmarks.alpha [--seeds 10] [--draws 1000]`` prints two tables in Markdown.
+"""Which prior of α? ``python -m benchmarks.alpha [--seeds 10] [--draws 800]`` prints two tables in Markdown.
 
 The first is of features without structure: 50 users, one Gaussian of 2 to 6 dimensions. How many clusters has the partition
 estimate, and how probable are one cluster and more clusters than half the users? The second is of the paper's scenarios with 50
@@ -86,7 +86,7 @@ def scenarios(effort: Effort) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10, help="data sets of each kind")
-    parser.add_argument("--draws", type=int, default=1000, help="draws of each of two chains, after half as many to warm up")
+    parser.add_argument("--draws", type=int, default=800, help="draws of each of two chains, after half as many to warm up")
     arguments = parser.parse_args()
     effort = Effort(arguments.seeds, arguments.draws)
     warnings.simplefilter("ignore")  # chains this short are said not to have converged

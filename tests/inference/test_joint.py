@@ -47,9 +47,9 @@ MODELS = {
     "single": lambda: model(OneCluster(), None, regression()),
     "IGMM": lambda: model(ChineseRestaurant(), features()),
     "IGMM of one feature": lambda: model(ChineseRestaurant(), features(1)),
-    "IGMM, gamma prior of α": lambda: model(ChineseRestaurant(Gamma(1.0, 1.0)), features(1)),
-    "GMM, gamma prior of α": lambda: model(FiniteDirichlet(3, Gamma(2.0, 4.0)), features(1)),
-    "IGMM, α known": lambda: model(ChineseRestaurant(Known(0.7)), features(1)),
+    "IGMM with a gamma prior": lambda: model(ChineseRestaurant(Gamma(1.0, 1.0)), features(1)),
+    "GMM with a gamma prior": lambda: model(FiniteDirichlet(3, Gamma(2.0, 4.0)), features(1)),
+    "IGMM with a known concentration": lambda: model(ChineseRestaurant(Known(1.0)), features(1)),
     "GMM": lambda: model(FiniteDirichlet(3), features()),
     "latent-IGMM": lambda: model(ChineseRestaurant(), None, regression()),
     "latent-GMM": lambda: model(FiniteDirichlet(3), None, regression()),
@@ -63,7 +63,7 @@ def slow(case: Any) -> Any:
     return pytest.param(case, marks=pytest.mark.slow)
 
 
-QUICK = {"dual-DP", "single", "IGMM", "IGMM, gamma prior of α"}
+QUICK = {"dual-DP", "single", "IGMM", "IGMM with a gamma prior"}
 SEEDS = [0, *map(slow, range(1, 10))]
 
 
@@ -291,7 +291,7 @@ MUTANTS = {
     "printed-r0": (printed_r0, "latent-IGMM"),
     "printed-beta-sum-from-zero": (printed_beta, "IGMM"),
     "printed-alpha-without-jacobian": (printed_alpha, "dual-DP"),
-    "gamma-forgets-its-rate": (gamma_forgets_its_rate, "IGMM, gamma prior of α"),
+    "gamma-forgets-its-rate": (gamma_forgets_its_rate, "IGMM with a gamma prior"),
     "alpha-fixed-as-process": (alpha_fixed_as_process, "dual-fixed"),
     "auxiliary-as-covariance": (auxiliary_as_covariance, "IGMM of one feature"),
     "singleton-parameters-not-reused": (singleton_not_reused, "dual-DP"),
@@ -324,6 +324,7 @@ SLOW = {
     "printed-r0",
     "printed-beta-sum-from-zero",
     "alpha-fixed-as-process",
+    "gamma-forgets-its-rate",
     "every-auxiliary-weighs-alpha",
     "pool-without-spread-of-means",
     "opened-mean-forgets-its-user",
