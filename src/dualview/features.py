@@ -94,7 +94,8 @@ def _many_features(n_users: int, n_dims: int) -> str:
     return (
         f"The features span {n_dims} dimensions and there are only {n_users} users. In units of the features' own covariance, "
         f"the default, they then say {effect} about clusters: with U - 1 dimensions for U users, all users are equally far "
-        'from each other. Give feature_prior="shrunk" or "diagonal", or fewer columns, such as the first principal components.'
+        'from each other. Give feature_prior="diagonal", or "shrunk" where features are strongly correlated inside clusters, '
+        "or fewer columns, such as the first principal components."
     )
 
 

@@ -116,7 +116,8 @@ class Whitening:
     def of_data(cls, x: Array, shrinkage: str | None = None) -> "Whitening":
         """From sample mean and covariance; onto the space the rows span where the covariance is singular.
 
-        shrinkage, a name in ``SHRINKAGES``, takes correlations between columns towards 0.
+        shrinkage, a name in ``SHRINKAGES``, takes correlations between columns towards 0. It does not widen the space: across
+        it the posterior would be improper (docs/model.md, appendix B).
         """
         mean = x.mean(axis=0)
         centred = x - mean
@@ -126,13 +127,13 @@ class Whitening:
         safe = np.where(varies, scale, 1.0)
         standard = np.where(varies, centred / safe, 0.0)
         correlation = standard.T @ standard / (len(x) - 1)
-        share = SHRINKAGES[shrinkage](standard[:, varies]) if varies.any() else 0.0
-        correlation = (1.0 - share) * correlation + share * np.diag(varies.astype(float))
         values, vectors = np.linalg.eigh(correlation)
         kept = values > _RANK_TOLERANCE * max(values[-1], 1.0)
+        share = SHRINKAGES[shrinkage](standard[:, varies]) if varies.any() else 0.0
         if kept.all():
+            correlation = (1.0 - share) * correlation + share * np.eye(len(correlation))
             return cls.of(GaussianPrior(mean, correlation * np.outer(scale, scale)))
-        root = np.sqrt(values[kept])
+        root = np.sqrt((1.0 - share) * values[kept] + share)
         factor = safe[:, None] * vectors[:, kept] * root
         inverse = (vectors[:, kept] / root).T * np.where(varies, 1.0 / safe, 0.0)
         return cls(mean, factor, inverse)
