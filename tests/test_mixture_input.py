@@ -369,6 +369,7 @@ class TestScale:
 
 
 class TestRank:
+    @pytest.mark.filterwarnings("ignore:The features span .* there are only")  # tests/test_many_features.py
     @pytest.mark.parametrize(
         ("features", "message"),
         [

@@ -114,7 +114,7 @@ def fit(
         Fixed number of clusters; inferred by default.
     alpha
         Prior of the concentration, more of which means more clusters: paper, a number that is known, "gamma(SHAPE,RATE)" or
-        "inverse-gamma(SHAPE,SCALE)". By default gamma(1,4).
+        "inverse-gamma(SHAPE,SCALE)". By default gamma(0.25,0.25).
     link
         "linear" lets latent coefficients follow the features inside clusters too, along common slopes.
     pooling
@@ -485,7 +485,7 @@ def forum(
         Fixed number of roles; inferred by default.
     alpha
         Prior of the concentration, more of which means more roles: paper, a number that is known, "gamma(SHAPE,RATE)" or
-        "inverse-gamma(SHAPE,SCALE)". By default gamma(1,4).
+        "inverse-gamma(SHAPE,SCALE)". By default gamma(0.25,0.25).
     link
         "linear" lets catalytic powers follow the features inside roles too, along common slopes.
     feature_prior

@@ -159,8 +159,8 @@ class Known:
 
 
 PAPER = InverseGamma(0.5, 0.5)
-# With α = 0 the most likely value, one cluster has a prior probability of about 4 / (4 + ln U). Chosen by benchmarks/alpha.py.
-DEFAULT = Gamma(1.0, 4.0)
+# Much mass near 0, so that one cluster has a prior probability of about a half, and a tail for many. See benchmarks/alpha.py.
+DEFAULT = Gamma(0.25, 0.25)
 _WANTED = 'None, "paper", a positive number, or a prior: Gamma(shape, rate) or InverseGamma(shape, scale)'
 _CALL = re.compile(r"(inverse)?[ _-]?gamma\s*\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)")
 

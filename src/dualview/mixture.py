@@ -49,8 +49,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     n_clusters : int or None
         None: inferred by a Dirichlet process. An int: fixed (some may stay empty). 1: everybody together.
     alpha : None, "paper", float, Gamma or InverseGamma
-        The concentration of the prior over partitions: more of it, more clusters. None: learnt, with a prior that expects few
-        clusters, α ~ Gamma(1, 4). "paper": learnt, with the paper's prior, 1/α ~ G(1, 1), under which everybody alone is as
+        The concentration of the prior over partitions: more of it, more clusters. None: learnt, with a prior that allows for
+        one cluster as well as for many, α ~ Gamma(1/4, 1/4). "paper": learnt, with the paper's prior, 1/α ~ G(1, 1), under which everybody alone is as
         likely as everybody together. A number: known. ``Gamma(shape, rate)`` or ``InverseGamma(shape, scale)``: learnt, with
         that prior. With one cluster there is no α.
     n_warmup, n_draws, thin, n_chains : int
@@ -425,7 +425,7 @@ def _many_clusters(n_clusters: int, n_users: int) -> str:
     return (
         f"The partition estimate has {n_clusters} clusters for {n_users} users: most users are alone or nearly so, as when the "
         'data show no clusters. Compare posterior_["n_clusters"] and posterior_.partition("vi"). For fewer clusters give alpha '
-        "a prior of smaller values, such as dv.Gamma(1, 10), or fix n_clusters."
+        "a prior of smaller values, such as dv.Gamma(1, 4), or fix n_clusters."
     )
 
 
