@@ -104,7 +104,8 @@ def score_linear(name: str, data: ForumData, train: ForumThreads) -> dict[str, f
 
 def score_mixture(name: str, data: ForumData, train: ForumThreads, sampler: dict[str, int]) -> dict[str, float]:
     prior = "likelihood" if name.endswith("*") else None
-    model = dv.DualViewMixture(link="linear" if name.startswith("link") else None, behavior_prior=prior, **sampler)
+    link = "linear" if name.startswith("link") else None
+    model = dv.DualViewMixture(alpha="paper", link=link, behavior_prior=prior, **sampler)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dv.errors.ConvergenceWarning)  # R-hat is in the table
         warnings.simplefilter("ignore", dv.errors.DataWarning)  # users without a thread in the subset

@@ -35,7 +35,9 @@ def r_hats(scenario: str, repeat: int) -> Any:
     behavior = dv.SharedOutcome(forum.participation, forum.outcome)
     chains: dict[str, list[np.ndarray]] = {}
     for number, start in enumerate(STARTS):
-        model = dv.DualViewMixture(init=start, random_state=100 * repeat + number, n_warmup=500, n_draws=4500, n_chains=2)
+        model = dv.DualViewMixture(
+            alpha="paper", init=start, random_state=100 * repeat + number, n_warmup=500, n_draws=4500, n_chains=2
+        )
         post = model.fit(forum.features, behavior).posterior_
         parts = {name: post[name].astype(float) for name in SCALARS} | {"mean latent": post["latent"].mean(axis=2)}
         for view in ("features", "behavior"):

@@ -95,7 +95,9 @@ class Found:
 
 
 def fit(truth: Truth, plan: Plan, link: str | None, seed: int) -> Found:
-    model = dv.DualViewMixture(n_warmup=plan.n_warmup, n_draws=plan.n_draws, link=link, n_jobs=1, random_state=seed)
+    model = dv.DualViewMixture(
+        alpha="paper", n_warmup=plan.n_warmup, n_draws=plan.n_draws, link=link, n_jobs=1, random_state=seed
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # R-hat is printed instead
         model.fit(truth.features, truth.training)

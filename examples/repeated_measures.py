@@ -130,6 +130,7 @@ def dual(study: Study, train: NDArray[np.bool_], test: NDArray[np.bool_], draws:
     behavior = dv.UserRegression(study.user[train], study.design[train], study.outcome[train], noise=noise)
     model = dv.DualViewMixture(
         1 if single else None,
+        alpha=None if single else "paper",
         link="linear" if kind == "link" else None,
         n_warmup=draws,
         n_draws=draws,

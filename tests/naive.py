@@ -15,6 +15,8 @@ from scipy.linalg import block_diag
 from scipy.special import gammaln, logsumexp, multigammaln
 from scipy.stats import Covariance, gamma, invgamma, multivariate_normal, norm, wishart
 
+PAPER_ALPHA = invgamma(0.5, scale=0.5)  # 1 / alpha ~ G(1, 1)
+
 
 @dataclass
 class ViewState:
@@ -119,7 +121,7 @@ def log_joint(
     """Log density of state and data together, in the natural variables (beta and alpha, not their logs)."""
     total = log_partition(state.z, state.alpha, partition)
     if state.alpha is not None:
-        total += invgamma.logpdf(state.alpha, 1 / 2, scale=1 / 2)  # 1 / alpha ~ G(1, 1)
+        total += PAPER_ALPHA.logpdf(state.alpha)
     given = {"features": (features, feature_constants), "behavior": (state.latent, behavior_constants)}
     for name, view in state.views.items():
         x, constants = given[name]
@@ -295,11 +297,11 @@ def update_base(rng, view, constants) -> ViewState:
     return ViewState(view.means, view.precisions, base_mean, base_precision, base_covariance, base_dof)
 
 
-def log_conditional_alpha(y, z, partition):
+def log_conditional_alpha(y, z, partition, prior=PAPER_ALPHA):
     """Log density of y = ln(alpha), (C9) or (C10), with ratios of gamma functions as plain products."""
     kind, n_components = partition
     alpha = np.exp(y)
-    total = -y / 2 - np.exp(-y) / 2 - sum(np.log(alpha + i) for i in range(len(z)))
+    total = y + prior.logpdf(alpha) - sum(np.log(alpha + i) for i in range(len(z)))
     if kind == "dp":
         return total + len(np.unique(z)) * y
     counts = np.bincount(z, minlength=n_components)

@@ -160,7 +160,9 @@ class TestParameters:
 
     @pytest.mark.parametrize("name", ["feature_prior", "behavior_prior"])
     def test_priors(self, name):
-        wanted = rf"{name} must be a GaussianPrior\(mean, covariance\)(, \"likelihood\")? or None; got "
+        wanted = (
+            rf"{name} must be a GaussianPrior\(mean, covariance\)(, \"shrunk\", \"diagonal\"|, \"likelihood\") or None; got "
+        )
         for value in ((0.0, 1.0), "wide", dv.GaussianPrior):
             with pytest.raises(InputError, match=wanted):
                 fit(X, shared(), **{name: value})
@@ -367,6 +369,7 @@ class TestScale:
 
 
 class TestRank:
+    @pytest.mark.filterwarnings("ignore:The features span .* there are only")  # tests/test_many_features.py
     @pytest.mark.parametrize(
         ("features", "message"),
         [

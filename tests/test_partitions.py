@@ -6,9 +6,10 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from scipy.stats import invgamma
+from scipy.stats import gamma, invgamma
 
 import naive
+from dualview.concentrations import PAPER, Gamma, InverseGamma, Known
 from dualview.partitions import ChineseRestaurant, FiniteDirichlet, OneCluster
 from yardsticks import check_counts, check_law, precise
 
@@ -32,14 +33,24 @@ def test_components_and_concentration():
     assert [prior.has_alpha for prior in (ChineseRestaurant(), FiniteDirichlet(3), OneCluster())] == [True, True, False]
 
 
-@pytest.mark.parametrize(("prior", "partition"), [(ChineseRestaurant(), ("dp", None)), (FiniteDirichlet(3), ("finite", 3))])
-def test_density_is_the_naive_one(prior, partition):
+ALPHAS = {
+    "paper": (PAPER, invgamma(0.5, scale=0.5)),
+    "gamma": (Gamma(2, 4), gamma(2.0, scale=0.25)),
+    "inverse gamma": (InverseGamma(1.5, 3), invgamma(1.5, scale=3.0)),
+}
+
+
+@pytest.mark.parametrize("alpha_prior", list(ALPHAS))
+@pytest.mark.parametrize("partition", [("dp", None), ("finite", 3)])
+def test_density_is_the_naive_one(partition, alpha_prior):
     rng = np.random.default_rng(1)
+    concentration, density = ALPHAS[alpha_prior]
+    prior = FiniteDirichlet(3, concentration) if partition[1] else ChineseRestaurant(concentration)
     for _ in range(20):
         alpha = math.exp(3 * rng.standard_normal())
         z = naive.draw_labels(rng, 9, 1.5, partition)
         counts = np.bincount(z, minlength=partition[1] or 0)
-        expected = naive.log_partition(z, alpha, partition) + invgamma.logpdf(alpha, 0.5, scale=0.5)
+        expected = naive.log_partition(z, alpha, partition) + density.logpdf(alpha)
         assert prior.log_density(counts, alpha) == pytest.approx(expected, abs=1e-10)
 
 
@@ -95,10 +106,20 @@ def test_many_clusters_are_the_chinese_restaurant():
     check_counts(np.array([draws[z] for z in cases]), probabilities)
 
 
-@pytest.mark.parametrize("prior", [ChineseRestaurant(), FiniteDirichlet(4)])
-def test_the_concentrations_prior(prior):
+@pytest.mark.parametrize("alpha_prior", list(ALPHAS))
+@pytest.mark.parametrize("prior", [ChineseRestaurant, lambda concentration: FiniteDirichlet(4, concentration)])
+def test_the_concentrations_prior(prior, alpha_prior):
     rng = np.random.default_rng(5)
-    check_law([prior.draw_alpha(rng) for _ in range(3000)], invgamma(0.5, scale=0.5).cdf)
+    concentration, density = ALPHAS[alpha_prior]
+    check_law([prior(concentration).draw_alpha(rng) for _ in range(3000)], density.cdf)
+
+
+@pytest.mark.parametrize("prior", [ChineseRestaurant(Known(2.5)), FiniteDirichlet(4, Known(2.5))])
+def test_a_concentration_that_is_known(prior):
+    rng, counts = np.random.default_rng(5), np.array([3, 2, 1, 1])
+    assert prior.start_alpha == prior.draw_alpha(rng) == prior.redraw_alpha(rng, counts, 2.5) == 2.5
+    expected = naive.log_partition(np.repeat(np.arange(4), counts), 2.5, ("finite", 4) if prior.n_components else ("dp", None))
+    assert prior.log_density(counts, 2.5) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

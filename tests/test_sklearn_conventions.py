@@ -43,6 +43,7 @@ def test_is_a_clusterer_that_needs_no_y():
 def test_parameters_are_those_of_the_design():
     assert dv.DualViewMixture().get_params() == {
         "n_clusters": None,
+        "alpha": None,
         "n_warmup": 1000,
         "n_draws": 1000,
         "thin": 1,
@@ -65,12 +66,13 @@ def test_parameters_are_those_of_the_design():
 
 def test_set_params_and_clone():
     prior = dv.GaussianPrior([0.0, 1.0], np.eye(2))
-    model = dv.DualViewMixture(3, feature_prior=prior, init=np.arange(4))
+    model = dv.DualViewMixture(3, alpha=dv.Gamma(2, 4), feature_prior=prior, init=np.arange(4))
     assert model.set_params(n_draws=7, n_clusters=None) is model
     copy = clone(model)
     assert copy.get_params()["n_draws"] == 7
     assert copy.n_clusters is None
     assert copy.feature_prior == prior
+    assert copy.alpha == dv.Gamma(2, 4)
     assert "feature_prior=GaussianPrior(" in repr(copy)
     with pytest.raises(ValueError, match="Invalid parameter"):
         model.set_params(n_iterations=3)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dualview import datasets, errors, forum, plots, report
     from dualview.behaviors import BinaryOutcomes, PairwiseChoices, SharedOutcome, UserRegression
     from dualview.comparison import compare
+    from dualview.concentrations import Gamma, InverseGamma
     from dualview.forum.data import read_forum
     from dualview.mixture import DualViewMixture
     from dualview.posterior import Posterior, load
@@ -19,7 +20,9 @@ _HOMES = {
     "compare": "dualview.comparison",
     "BinaryOutcomes": "dualview.behaviors",
     "DualViewMixture": "dualview.mixture",
+    "Gamma": "dualview.concentrations",
     "GaussianPrior": "dualview.units",
+    "InverseGamma": "dualview.concentrations",
     "PairwiseChoices": "dualview.behaviors",
     "Posterior": "dualview.posterior",
     "SharedOutcome": "dualview.behaviors",
@@ -32,7 +35,9 @@ _MODULES = ("datasets", "errors", "forum", "plots", "report")
 __all__ = [
     "BinaryOutcomes",
     "DualViewMixture",
+    "Gamma",
     "GaussianPrior",
+    "InverseGamma",
     "PairwiseChoices",
     "Posterior",
     "SharedOutcome",

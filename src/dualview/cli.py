@@ -65,8 +65,10 @@ def fit(
     intercept: bool = False,
     drop_unknown: bool = False,
     clusters: int | None = None,
+    alpha: str | None = None,
     link: Literal["linear"] | None = None,
     pooling: Literal["cluster"] | None = None,
+    feature_prior: Literal["diagonal", "shrunk"] | None = None,
     behavior_prior: Literal["likelihood"] | None = None,
     warmup: int = 1000,
     draws: int = 1000,
@@ -110,10 +112,16 @@ def fit(
         Leave out rows of users who are not in the table of users.
     clusters
         Fixed number of clusters; inferred by default.
+    alpha
+        Prior of the concentration, more of which means more clusters: paper, a number that is known, "gamma(SHAPE,RATE)" or
+        "inverse-gamma(SHAPE,SCALE)". By default gamma(0.25,0.25).
     link
         "linear" lets latent coefficients follow the features inside clusters too, along common slopes.
     pooling
         "cluster": the users of a cluster share one latent coefficient. By default each has its own.
+    feature_prior
+        For many features and few users: "shrunk" takes a covariance shrunk towards the diagonal for the features' scale,
+        "diagonal" their variances alone. By default it is their covariance.
     behavior_prior
         "likelihood": the scale of latent coefficients by restricted likelihood, better than the default with few threads a
         user.
@@ -148,8 +156,10 @@ def fit(
         intercept=intercept,
         drop_unknown=drop_unknown,
         n_clusters=clusters,
+        alpha=alpha,
         link=link,
         pooling=pooling,
+        feature_prior=feature_prior,
         behavior_prior=behavior_prior,
         n_warmup=warmup,
         n_draws=draws,
@@ -382,7 +392,9 @@ def forum(
     encoding: str = "utf-8",
     skip_bad_rows: bool = False,
     clusters: int | None = None,
+    alpha: str | None = None,
     link: Literal["linear"] | None = None,
+    feature_prior: Literal["diagonal", "shrunk"] | None = None,
     behavior_prior: Literal["likelihood"] | None = None,
     warmup: int = 1000,
     draws: int = 1000,
@@ -471,8 +483,14 @@ def forum(
         Leave out posts without a thread or a time that can be read.
     clusters
         Fixed number of roles; inferred by default.
+    alpha
+        Prior of the concentration, more of which means more roles: paper, a number that is known, "gamma(SHAPE,RATE)" or
+        "inverse-gamma(SHAPE,SCALE)". By default gamma(0.25,0.25).
     link
         "linear" lets catalytic powers follow the features inside roles too, along common slopes.
+    feature_prior
+        For many features and few users: "shrunk" takes a covariance shrunk towards the diagonal for the features' scale,
+        "diagonal" their variances alone. By default it is their covariance.
     behavior_prior
         "likelihood": the scale of catalytic powers by restricted likelihood, better than the default with few threads a user.
     warmup
@@ -532,7 +550,7 @@ def forum(
         "skip_bad_rows": skip_bad_rows,
         "seed": seed,
     }
-    sampler = Sampler(clusters, warmup, draws, thin, chains, keep, whole, seed, link, behavior_prior)
+    sampler = Sampler(clusters, warmup, draws, thin, chains, keep, whole, seed, link, behavior_prior, alpha, feature_prior)
     print(run_forum(posts, out, options, sampler, example=example, n_jobs=jobs, quiet=quiet))
     report(out)
 

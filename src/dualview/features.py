@@ -17,6 +17,7 @@ from dualview.units import GaussianPrior, Whitening
 Array = NDArray[np.float64]
 
 _FEW_VALUES = 10
+_USERS_PER_FEATURE = 4  # with fewer, features lose much of what they say
 _LARGE_SHARE, _LARGE_SHARE_ALONE = 0.3, 0.1
 
 
@@ -64,12 +65,15 @@ def feature_names(estimator: Any) -> list[str]:
     return [f"x{j}" for j in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
 
 
-def feature_units(features: Array, names: list[str], prior: GaussianPrior | None) -> Whitening:
-    """The units of the feature view, from the data where no prior is given; warns where the features span too little."""
-    if prior is not None:
+def feature_units(features: Array, names: list[str], prior: GaussianPrior | str | None) -> Whitening:
+    """The units of the feature view, from the data where no prior is given; warns where the features span too little.
+
+    A word in place of a prior is a name in ``units.SHRINKAGES``.
+    """
+    if isinstance(prior, GaussianPrior):
         prior.check_size(len(names), "feature_prior")
         return Whitening.of(prior)
-    units = Whitening.of_data(features)
+    units = Whitening.of_data(features, prior)
     if units.n_dims == 0:
         raise InputError(
             "All features are constant: there is nothing to cluster by. Pass X=None to cluster by behaviour alone."
@@ -77,6 +81,22 @@ def feature_units(features: Array, names: list[str], prior: GaussianPrior | None
     if units.n_dims < len(names):
         warnings.warn(_rank_message(features, names, units), DataWarning, stacklevel=4)
     return units
+
+
+def warn_of_many_features(n_users: int, units: Whitening) -> None:
+    """Warn where units that come from the covariance of the features leave little of their differences, or nothing."""
+    if units.n_dims > 1 and _USERS_PER_FEATURE * units.n_dims >= n_users:
+        warnings.warn(_many_features(n_users, units.n_dims), DataWarning, stacklevel=4)
+
+
+def _many_features(n_users: int, n_dims: int) -> str:
+    effect = "little" if n_dims < n_users - 1 else "nothing"
+    return (
+        f"The features span {n_dims} dimensions and there are only {n_users} users. In units of the features' own covariance, "
+        f"the default, they then say {effect} about clusters: with U - 1 dimensions for U users, all users are equally far "
+        'from each other. Give feature_prior="diagonal", or "shrunk" where features are strongly correlated inside clusters, '
+        "or fewer columns, such as the first principal components."
+    )
 
 
 def _rank_message(features: Array, names: list[str], units: Whitening) -> str:

@@ -16,9 +16,10 @@ from sklearn.base import BaseEstimator, ClusterMixin
 
 from dualview.behaviors import Behavior
 from dualview.checks import positive_number, whole_number
+from dualview.concentrations import concentration, concentration_from_text
 from dualview.digests import digest
 from dualview.errors import ConvergenceWarning, DataWarning, InputError
-from dualview.features import checked_features, feature_names, feature_units, row_ids, warn_of_ties
+from dualview.features import checked_features, feature_names, feature_units, row_ids, warn_of_many_features, warn_of_ties
 from dualview.inference.chains import Chain, Progress, Schedule, run_chains
 from dualview.inference.progress import Bar
 from dualview.inference.run_folder import RunFolder, versions
@@ -33,6 +34,9 @@ from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 
+_PRIOR_WORDS = {"feature_prior": ("shrunk", "diagonal"), "behavior_prior": ("likelihood",)}
+_FEW_USERS = 10  # with fewer, half as many clusters are nothing to wonder at
+
 
 class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Clusters of users from what they are and from what they do.
@@ -44,6 +48,11 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     ----------
     n_clusters : int or None
         None: inferred by a Dirichlet process. An int: fixed (some may stay empty). 1: everybody together.
+    alpha : None, "paper", float, Gamma or InverseGamma
+        The concentration of the prior over partitions: more of it, more clusters. None: learnt, with a prior that allows for
+        one cluster as well as for many, α ~ Gamma(1/4, 1/4). "paper": learnt, with the paper's prior, 1/α ~ G(1, 1), under which everybody alone is as
+        likely as everybody together. A number: known. ``Gamma(shape, rate)`` or ``InverseGamma(shape, scale)``: learnt, with
+        that prior. With one cluster there is no α.
     n_warmup, n_draws, thin, n_chains : int
         Each chain runs n_warmup iterations, then keeps n_draws states, every thin-th.
     n_auxiliary : int
@@ -52,9 +61,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     init : "kmeans", "one" or array (U,)
         Where chains start: k-means with n_clusters (10 when inferred), everybody together, or given labels.
     feature_prior, behavior_prior : GaussianPrior, optional
-        The constants (m, Σ) of a view in the data's units; from the data by default. behavior_prior="likelihood", for
-        ``SharedOutcome``: those under which the outcomes are most likely with one cluster; better than the default, which is
-        the paper's, when users have few threads.
+        The constants (m, Σ) of a view in the data's units; from the data by default. feature_prior="shrunk" or "diagonal", for
+        many features and few users: Σ is the sample covariance shrunk towards its diagonal (Ledoit and Wolf 2004), or the
+        diagonal alone. behavior_prior="likelihood", for ``SharedOutcome``: those under which the outcomes are most likely with
+        one cluster; better than the default, which is the paper's, when users have few threads.
     link : None or "linear"
         None: given the cluster, features say nothing more about behaviour. "linear": latent behaviour also follows the features
         along slopes that all clusters share; ``posterior_["slopes"]``, in your units.
@@ -104,13 +114,14 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self,
         n_clusters: int | None = None,
         *,
+        alpha: Any = None,
         n_warmup: int = 1000,
         n_draws: int = 1000,
         thin: int = 1,
         n_chains: int = 4,
         n_auxiliary: int = 3,
         init: Any = "kmeans",
-        feature_prior: GaussianPrior | None = None,
+        feature_prior: GaussianPrior | str | None = None,
         behavior_prior: GaussianPrior | str | None = None,
         link: str | None = None,
         pooling: str | None = None,
@@ -123,6 +134,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         progress: bool | Progress = False,
     ) -> None:
         self.n_clusters = n_clusters
+        self.alpha = alpha
         self.n_warmup = n_warmup
         self.n_draws = n_draws
         self.thin = thin
@@ -169,22 +181,30 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             units["behavior"], likelihood = behavior.prepare(self._behavior_prior(features, behavior))
         if self.link is not None and likelihood is not None and working is not None:
             likelihood = LinkedLikelihood.of(likelihood, working, units["behavior"], units["features"])
-        model = Model(partition_prior(self.n_clusters), working, likelihood, n_users, pooled=self.pooling is not None)
+        partition = partition_prior(self.n_clusters, concentration(self.alpha))
+        model = Model(partition, working, likelihood, n_users, pooled=self.pooling is not None)
         start = self._start(labels, n_users, working, behavior, units)
         with contextlib.ExitStack() as stack:
             folder, seed = self._folder(stack, features, behavior, labels)
             records = self._run(stack, model, start, folder, seed)
         coords = self._coords(range(n_users) if ids is None else ids, features, behavior)
-        posterior = Posterior.from_records(records, units, likelihood, coords, self.n_clusters)
+        posterior = Posterior.from_records(records, units, likelihood, coords, self.n_clusters, self._alpha_text)
         self._take(posterior.with_data(features, behavior), behavior)
         if not self.posterior_.converged:
             warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=2)
+        if self.n_clusters is None and n_users >= _FEW_USERS and 2 * self.n_clusters_ > n_users:
+            warnings.warn(_many_clusters(self.n_clusters_, n_users), DataWarning, stacklevel=2)
         return self
 
     @classmethod
     def from_posterior(cls, posterior: Posterior) -> Self:
         """An estimator that predicts from a posterior, for example one that ``dualview.load`` read."""
-        model = cls(posterior.n_clusters, link="linear" if "slopes" in posterior else None, pooling=posterior.pooling)
+        model = cls(
+            posterior.n_clusters,
+            alpha=concentration_from_text(posterior.alpha_prior),
+            link="linear" if "slopes" in posterior else None,
+            pooling=posterior.pooling,
+        )
         if "features" in posterior.units:
             names = posterior.feature_names
             model.n_features_in_ = len(names)
@@ -226,14 +246,15 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             raise InputError(f'pooling must be None or "cluster"; got {self.pooling!r}.')
         if self.n_clusters is not None:
             whole_number(self.n_clusters, "n_clusters (None: inferred)", 1)
-        for name in ("feature_prior", "behavior_prior"):
+        concentration(self.alpha)
+        for name, words in _PRIOR_WORDS.items():
             value = getattr(self, name)
-            if name == "behavior_prior" and isinstance(value, str) and value == "likelihood":
+            if isinstance(value, str) and value in words:
                 continue
             if value is not None and not isinstance(value, GaussianPrior):
-                words = ', "likelihood"' if name == "behavior_prior" else ""
+                listed = "".join(f', "{word}"' for word in words)
                 got = repr(value) if isinstance(value, str) else type(value).__name__
-                raise InputError(f"{name} must be a GaussianPrior(mean, covariance){words} or None; got {got}.")
+                raise InputError(f"{name} must be a GaussianPrior(mean, covariance){listed} or None; got {got}.")
         if self.n_jobs is not None and (not isinstance(self.n_jobs, abstract.Integral) or self.n_jobs == 0):
             raise InputError(f"n_jobs must be None or a whole number other than 0 (-1: all cores); got {self.n_jobs!r}.")
         positive_number(self.checkpoint_interval, "checkpoint_interval")
@@ -255,7 +276,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         names = feature_names(self)
         if self.n_clusters != 1:
             warn_of_ties(features, names)
-        return feature_units(features, names, self.feature_prior)
+        units = feature_units(features, names, self.feature_prior)
+        if self.n_clusters != 1 and self.feature_prior is None:
+            warn_of_many_features(len(features), units)
+        return units
 
     def _behavior_prior(self, features: Array | None, behavior: Behavior) -> GaussianPrior | None:
         if not isinstance(self.behavior_prior, str):
@@ -275,6 +299,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         for name, view in (("feature_prior", features), ("behavior_prior", behavior), ("pooling", behavior)):
             if view is None and getattr(self, name) is not None:
                 warnings.warn(f"{name} is not used: there is no such view in this fit.", DataWarning, stacklevel=3)
+        if self.n_clusters == 1 and self.alpha is not None:
+            warnings.warn("alpha is not used: with one cluster there is none.", DataWarning, stacklevel=3)
         if self.link is not None and (features is None or behavior is None):
             missing = "features X" if features is None else "a behaviour"
             raise InputError(f'link="linear" joins features and behaviour; this fit lacks {missing}. Give both, or link=None.')
@@ -323,6 +349,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         """Everything that decides which numbers are drawn, in a form that can be compared and shown."""
         names = ("n_clusters", "n_warmup", "n_draws", "thin", "n_chains", "n_auxiliary")
         made_with: dict[str, Any] = {name: None if (value := getattr(self, name)) is None else int(value) for name in names}
+        if self._alpha_text is not None:
+            made_with["alpha"] = self._alpha_text
         if self.keep == "summary":
             made_with |= {"keep": "summary", "whole draws, every": self._schedule.every}
         made_with |= {name: value for name in ("link", "pooling") if (value := getattr(self, name)) is not None}
@@ -334,6 +362,11 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         if behavior is not None:
             made_with |= behavior.fingerprint()
         return made_with
+
+    @property
+    def _alpha_text(self) -> str | None:
+        """The prior of α in words; None with one cluster."""
+        return None if self.n_clusters == 1 else str(concentration(self.alpha))
 
     @property
     def _schedule(self) -> Schedule:
@@ -386,6 +419,14 @@ def _behavior(y: Any) -> Behavior | None:
 def _user_mismatch(n_rows: int, behavior: Behavior) -> str:
     message = f"X and behaviour must be of the same users: X has {n_rows} rows, the behaviour has {len(behavior)} users."
     return f"{message} {behavior.advice(n_rows)}"
+
+
+def _many_clusters(n_clusters: int, n_users: int) -> str:
+    return (
+        f"The partition estimate has {n_clusters} clusters for {n_users} users: most users are alone or nearly so, as when the "
+        'data show no clusters. Compare posterior_["n_clusters"] and posterior_.partition("vi"). For fewer clusters give alpha '
+        "a prior of smaller values, such as dv.Gamma(1, 4), or fix n_clusters."
+    )
 
 
 def _prior_text(prior: GaussianPrior | str | None) -> str | None:

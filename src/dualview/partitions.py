@@ -3,16 +3,16 @@
 counts (K,) are the users per component, one taken out when weights are asked for. All three classes have the same methods.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.distributions import InverseG
-from dualview.kernels.concentration import draw_alpha, draw_table_counts, log_finite, log_process
+from dualview.concentrations import PAPER, Concentration, Known
+from dualview.kernels.concentration import AlphaPrior, draw_alpha, draw_table_counts, log_alpha_prior, log_finite, log_process
 
-_ALPHA_PRIOR = InverseG(1.0, 1.0)
 Counts = NDArray[np.int64]
 Random = np.random.Generator | NDArray[np.uint64]  # a Generator, or a stream of ``kernels.streams``
 
@@ -26,7 +26,15 @@ class PartitionPrior(Protocol):
 
     @property
     def has_alpha(self) -> bool:
-        """Whether there is a concentration to learn."""
+        """Whether there is a concentration."""
+
+    @property
+    def start_alpha(self) -> float:
+        """α of a first state."""
+
+    @property
+    def alpha_prior(self) -> AlphaPrior:
+        """The prior of α as numbers, for compiled code."""
 
     def spread(self, alpha: float) -> float:
         """What a component weighs beyond its count."""
@@ -62,12 +70,30 @@ def _draw_sequentially(
     return z
 
 
+class _WithAlpha:
+    """What both priors with a concentration do with the prior of it."""
+
+    concentration: Concentration
+    has_alpha = True
+
+    @property
+    def start_alpha(self) -> float:
+        return self.concentration.start
+
+    @cached_property
+    def alpha_prior(self) -> AlphaPrior:
+        return self.concentration.record
+
+    def draw_alpha(self, rng: np.random.Generator) -> float:
+        return self.concentration.draw(rng)
+
+
 @dataclass(frozen=True)
-class ChineseRestaurant:
+class ChineseRestaurant(_WithAlpha):
     """The Dirichlet process: the number of clusters is inferred. α by (C9)."""
 
-    n_components: int | None = None
-    has_alpha: bool = True
+    concentration: Concentration = PAPER
+    n_components: None = field(default=None, init=False)
 
     def spread(self, alpha: float) -> float:  # noqa: ARG002
         return 0.0
@@ -76,24 +102,21 @@ class ChineseRestaurant:
         return alpha
 
     def redraw_alpha(self, rng: Random, counts: Counts, alpha: float) -> float:
-        return float(draw_alpha(rng, len(counts), int(counts.sum()), alpha))
+        return float(draw_alpha(rng, len(counts), int(counts.sum()), alpha, self.alpha_prior))
 
     def log_density(self, counts: Counts, alpha: float) -> float:
-        return float(log_process(counts, alpha)) + _ALPHA_PRIOR.log_density(alpha)
-
-    def draw_alpha(self, rng: np.random.Generator) -> float:
-        return _ALPHA_PRIOR.draw(rng)
+        return float(log_process(counts, alpha) + log_alpha_prior(alpha, self.alpha_prior))
 
     def draw(self, rng: np.random.Generator, n_users: int, alpha: float) -> NDArray[np.int64]:
         return _draw_sequentially(rng, n_users, 0.0, alpha, 0)
 
 
 @dataclass(frozen=True)
-class FiniteDirichlet:
+class FiniteDirichlet(_WithAlpha):
     """K clusters, some of which may be empty. α by the table counts of (C10)."""
 
     n_components: int
-    has_alpha: bool = True
+    concentration: Concentration = PAPER
 
     def spread(self, alpha: float) -> float:
         return alpha / self.n_components
@@ -103,13 +126,10 @@ class FiniteDirichlet:
 
     def redraw_alpha(self, rng: Random, counts: Counts, alpha: float) -> float:
         tables = draw_table_counts(rng, counts, self.spread(alpha))
-        return float(draw_alpha(rng, tables, int(counts.sum()), alpha))
+        return float(draw_alpha(rng, tables, int(counts.sum()), alpha, self.alpha_prior))
 
     def log_density(self, counts: Counts, alpha: float) -> float:
-        return float(log_finite(counts, alpha)) + _ALPHA_PRIOR.log_density(alpha)
-
-    def draw_alpha(self, rng: np.random.Generator) -> float:
-        return _ALPHA_PRIOR.draw(rng)
+        return float(log_finite(counts, alpha) + log_alpha_prior(alpha, self.alpha_prior))
 
     def draw(self, rng: np.random.Generator, n_users: int, alpha: float) -> NDArray[np.int64]:
         return _draw_sequentially(rng, n_users, self.spread(alpha), 0.0, self.n_components)
@@ -121,6 +141,8 @@ class OneCluster:
 
     n_components: int = 1
     has_alpha: bool = False
+    start_alpha: float = 1.0
+    alpha_prior: AlphaPrior = Known(1.0).record
 
     def spread(self, alpha: float) -> float:  # noqa: ARG002
         return 1.0
@@ -141,8 +163,8 @@ class OneCluster:
         return np.zeros(n_users, dtype=np.int64)
 
 
-def partition_prior(n_clusters: int | None) -> PartitionPrior:
-    """The prior for an inferred (None) or fixed number of clusters."""
+def partition_prior(n_clusters: int | None, concentration: Concentration = PAPER) -> PartitionPrior:
+    """The prior for an inferred (None) or fixed number of clusters; α has the paper's prior unless another is given."""
     if n_clusters is None:
-        return ChineseRestaurant()
-    return OneCluster() if n_clusters == 1 else FiniteDirichlet(n_clusters)
+        return ChineseRestaurant(concentration)
+    return OneCluster() if n_clusters == 1 else FiniteDirichlet(n_clusters, concentration)

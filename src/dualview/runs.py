@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dualview.concentrations import concentration_from_text
 from dualview.errors import ConvergenceWarning, FileError, InputError
 from dualview.inference.chains import Schedule
 from dualview.mixture import DualViewMixture
@@ -33,8 +34,10 @@ class Request:
     intercept: bool = False
     drop_unknown: bool = False
     n_clusters: int | None = None
+    alpha: str | None = None
     link: str | None = None
     pooling: str | None = None
+    feature_prior: str | None = None
     behavior_prior: str | None = None
     n_warmup: int = 1000
     n_draws: int = 1000
@@ -43,6 +46,9 @@ class Request:
     keep: str = "draws"
     n_whole: int = 100
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        concentration_from_text(self.alpha)  # raises before the tables are read
 
     def with_draws(self, n_draws: int) -> "Request":
         """The same with more draws; a summary goes on keeping every so many-th of them whole."""
@@ -76,8 +82,10 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
             print(f"dualview: {note}", file=sys.stderr)
     model = DualViewMixture(
         request.n_clusters,
+        alpha=concentration_from_text(request.alpha),
         link=request.link,
         pooling=request.pooling,
+        feature_prior=request.feature_prior,
         behavior_prior=request.behavior_prior,
         n_warmup=request.n_warmup,
         n_draws=request.n_draws,
@@ -226,6 +234,7 @@ def summarise(folder: Path) -> dict[str, Any]:
         "draws_per_chain": post.n_draws,
         "clusters": clusters,
         "clusters_in_an_average_draw": float(post["n_clusters"].mean()),
+        "alpha_prior": post.alpha_prior,
         "converged": post.converged,
         "verdict": post.verdict(),
     }
@@ -256,6 +265,8 @@ def summary_text(summary: dict[str, Any]) -> str:
         f"({summary['clusters_in_an_average_draw']:.1f} in an average draw); "
         f"{summary['chains']} chains of {summary['draws_per_chain']} draws."
     ]
+    if summary["alpha_prior"] is not None:
+        lines.append(f"Prior of the concentration alpha: {summary['alpha_prior']}.")
     for cluster in summary["clusters"]:
         line = f"  cluster {cluster['cluster']}: {cluster['size']} users, such as {', '.join(cluster['typical_users'])}"
         if "latent" in cluster:

@@ -4,18 +4,37 @@ Each Gaussian view works in w = F⁻¹(x − m) with F Fᵀ = Σ of its own cons
 singular the columns of F span its range and w has fewer dimensions than x.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
+from sklearn.covariance import ledoit_wolf_shrinkage
 
 from dualview.errors import InputError
 
 Array = NDArray[np.float64]
 
 _RANK_TOLERANCE = 1e-10  # of the correlation matrix's eigenvalues
+
+
+def _none(standard: Array) -> float:  # noqa: ARG001
+    return 0.0
+
+
+def _all(standard: Array) -> float:  # noqa: ARG001
+    return 1.0
+
+
+def _ledoit_wolf(standard: Array) -> float:
+    """The share that is closest to the true correlations in expected squares (Ledoit and Wolf 2004)."""
+    return float(ledoit_wolf_shrinkage(standard, assume_centered=True))
+
+
+# By name, how far correlations between columns are shrunk towards 0, given the standardised columns.
+SHRINKAGES: dict[str | None, Callable[[Array], float]] = {None: _none, "shrunk": _ledoit_wolf, "diagonal": _all}
 
 
 class GaussianPrior:
@@ -94,8 +113,12 @@ class Whitening:
         return cls(prior.mean, factor, inverse)
 
     @classmethod
-    def of_data(cls, x: Array) -> "Whitening":
-        """From sample mean and covariance; onto the space the rows span where the covariance is singular."""
+    def of_data(cls, x: Array, shrinkage: str | None = None) -> "Whitening":
+        """From sample mean and covariance; onto the space the rows span where the covariance is singular.
+
+        shrinkage, a name in ``SHRINKAGES``, takes correlations between columns towards 0. It does not widen the space: across
+        it the posterior would be improper (docs/model.md, appendix B).
+        """
         mean = x.mean(axis=0)
         centred = x - mean
         scale = centred.std(axis=0, ddof=1)
@@ -106,9 +129,11 @@ class Whitening:
         correlation = standard.T @ standard / (len(x) - 1)
         values, vectors = np.linalg.eigh(correlation)
         kept = values > _RANK_TOLERANCE * max(values[-1], 1.0)
+        share = SHRINKAGES[shrinkage](standard[:, varies]) if varies.any() else 0.0
         if kept.all():
+            correlation = (1.0 - share) * correlation + share * np.eye(len(correlation))
             return cls.of(GaussianPrior(mean, correlation * np.outer(scale, scale)))
-        root = np.sqrt(values[kept])
+        root = np.sqrt((1.0 - share) * values[kept] + share)
         factor = safe[:, None] * vectors[:, kept] * root
         inverse = (vectors[:, kept] / root).T * np.where(varies, 1.0 / safe, 0.0)
         return cls(mean, factor, inverse)

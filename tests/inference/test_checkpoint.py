@@ -119,6 +119,9 @@ def test_damaged_files_are_noticed(
         ({"random_state": 5}, "random_state was 0, now 5"),
         ({"init": "one"}, "init was 'kmeans', now 'one'"),
         ({"behavior_prior": dv.GaussianPrior(0.0, 1.0)}, "behavior_prior has changed"),
+        ({"feature_prior": "diagonal"}, "feature_prior was None, now 'diagonal'"),
+        ({"alpha": 1.5}, r"alpha was 'gamma\(0.25, 0.25\)', now '1.5'"),
+        ({"alpha": "paper"}, r"alpha was 'gamma\(0.25, 0.25\)', now 'inverse gamma\(0.5, 0.5\)'"),
     ],
 )
 def test_changed_settings_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

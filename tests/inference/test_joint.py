@@ -10,6 +10,7 @@ import pytest
 from checks import ACCEPT, REJECT, LostChainsError, joint_test, mutate, rebind, worst
 from dualview.behaviors import thread_regression
 from dualview.behaviors.thread_regression import ThreadRegression
+from dualview.concentrations import Gamma, Known
 from dualview.distributions import G
 from dualview.inference import gibbs
 from dualview.kernels import assign, concentration, gaussian, messages, pool, scales, slices, sweep
@@ -46,6 +47,9 @@ MODELS = {
     "single": lambda: model(OneCluster(), None, regression()),
     "IGMM": lambda: model(ChineseRestaurant(), features()),
     "IGMM of one feature": lambda: model(ChineseRestaurant(), features(1)),
+    "IGMM with a gamma prior": lambda: model(ChineseRestaurant(Gamma(1.0, 1.0)), features(1)),
+    "GMM with a gamma prior": lambda: model(FiniteDirichlet(3, Gamma(2.0, 4.0)), features(1)),
+    "IGMM with a known concentration": lambda: model(ChineseRestaurant(Known(1.0)), features(1)),
     "GMM": lambda: model(FiniteDirichlet(3), features()),
     "latent-IGMM": lambda: model(ChineseRestaurant(), None, regression()),
     "latent-GMM": lambda: model(FiniteDirichlet(3), None, regression()),
@@ -59,7 +63,7 @@ def slow(case: Any) -> Any:
     return pytest.param(case, marks=pytest.mark.slow)
 
 
-QUICK = {"dual-DP", "single", "IGMM"}
+QUICK = {"dual-DP", "single", "IGMM", "IGMM with a gamma prior"}
 SEEDS = [0, *map(slow, range(1, 10))]
 
 
@@ -146,7 +150,16 @@ def latent_scale_moves_precisions_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def printed_alpha(monkeypatch: pytest.MonkeyPatch) -> None:
     """The density of ln α without its Jacobian: exponent K − 3/2 in (C9)."""
-    density = mutate(concentration.log_alpha_density, "(n_clusters - n_users - 0.5)", "(n_clusters - n_users - 1.5)")
+    density = mutate(
+        concentration.log_alpha_density, "(n_clusters - n_users + prior.power)", "(n_clusters - n_users + prior.power - 1.0)"
+    )
+    draw = rebind(concentration.draw_alpha, _sample_log_alpha=slices.sampler(density))
+    monkeypatch.setattr("dualview.partitions.draw_alpha", draw)
+
+
+def gamma_forgets_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The density of ln α with the gamma prior's power and without its exponential."""
+    density = mutate(concentration.log_alpha_density, "prior.rate * alpha", "0.05 * alpha")
     draw = rebind(concentration.draw_alpha, _sample_log_alpha=slices.sampler(density))
     monkeypatch.setattr("dualview.partitions.draw_alpha", draw)
 
@@ -155,7 +168,7 @@ def alpha_fixed_as_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Dirichlet process's α^K for a fixed K."""
 
     def redraw(self: FiniteDirichlet, rng: Any, counts: np.ndarray, alpha: float) -> float:
-        return float(concentration.draw_alpha(rng, self.n_components, int(counts.sum()), alpha))
+        return float(concentration.draw_alpha(rng, self.n_components, int(counts.sum()), alpha, self.alpha_prior))
 
     monkeypatch.setattr(FiniteDirichlet, "redraw_alpha", redraw)
 
@@ -278,6 +291,7 @@ MUTANTS = {
     "printed-r0": (printed_r0, "latent-IGMM"),
     "printed-beta-sum-from-zero": (printed_beta, "IGMM"),
     "printed-alpha-without-jacobian": (printed_alpha, "dual-DP"),
+    "gamma-forgets-its-rate": (gamma_forgets_its_rate, "IGMM with a gamma prior"),
     "alpha-fixed-as-process": (alpha_fixed_as_process, "dual-fixed"),
     "auxiliary-as-covariance": (auxiliary_as_covariance, "IGMM of one feature"),
     "singleton-parameters-not-reused": (singleton_not_reused, "dual-DP"),
@@ -310,6 +324,7 @@ SLOW = {
     "printed-r0",
     "printed-beta-sum-from-zero",
     "alpha-fixed-as-process",
+    "gamma-forgets-its-rate",
     "every-auxiliary-weighs-alpha",
     "pool-without-spread-of-means",
     "opened-mean-forgets-its-user",

@@ -88,6 +88,8 @@ def test_the_command_asks_for_the_same_run(found: dict[str, Any], plain: Path, t
         n_clusters=3,
         link="linear",
         pooling="cluster",
+        alpha="gamma(2, 4)",
+        feature_prior="shrunk",
         behavior_prior="likelihood",
         keep="summary",
         n_whole=7,

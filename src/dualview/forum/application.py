@@ -43,6 +43,7 @@ import pandas as pd
 from scipy.io import mmwrite
 
 from dualview._version import __version__
+from dualview.concentrations import concentration_from_text
 from dualview.digests import digest
 from dualview.errors import ConvergenceWarning, FileError, InputError, MissingExtraError
 from dualview.forum.activity import MEANINGS
@@ -71,6 +72,11 @@ class Sampler:
     seed: int = 0
     link: str | None = None
     behavior_prior: str | None = None
+    alpha: str | None = None
+    feature_prior: str | None = None
+
+    def __post_init__(self) -> None:
+        concentration_from_text(self.alpha)  # raises before the posts are read
 
 
 def run_forum(

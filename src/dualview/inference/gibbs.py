@@ -54,7 +54,7 @@ def start(rng: np.random.Generator, model: Model, z: NDArray[np.int64]) -> State
     """A first state with the assignments z."""
     n_components = model.partition.n_components or int(z.max()) + 1
     latent, params = (None, {}) if model.likelihood is None else model.likelihood.start(rng)
-    state = State(z.astype(np.int64), 1.0, {}, latent, params)
+    state = State(z.astype(np.int64), model.partition.start_alpha, {}, latent, params)
     vectors = model.vectors(state)
     views = {name: view.start(rng, vectors[name], z, n_components) for name, view in model.views.items()}
     if model.pooled and latent is not None:
@@ -194,6 +194,7 @@ class Moving:
             self.z,
             self.alpha,
             self.model.partition.n_components or 0,
+            self.model.partition.alpha_prior,
             self._n_pool(n_auxiliary),
             self.features,
             self.model.feature_rows,

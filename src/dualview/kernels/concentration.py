@@ -1,6 +1,7 @@
-"""The concentration α of the partition prior."""
+"""The concentration α of the partition prior, and its prior."""
 
 import math
+from typing import NamedTuple
 
 from dualview.kernels.compiling import compiled
 from dualview.kernels.slices import sampler
@@ -8,21 +9,42 @@ from dualview.kernels.special import log1pmx, log_gamma, log_gamma_ratio, stirli
 from dualview.kernels.streams import random
 
 
+class AlphaPrior(NamedTuple):
+    """p(α) = exp(log_constant) α^{power − 1} e^{−rate α − inverse_rate/α}: a generalised inverse Gaussian distribution.
+
+    inverse_rate = 0 is a gamma, rate = 0 an inverse gamma distribution. The paper's prior, 1/α ~ G(1, 1), has power −1/2,
+    rate 0 and inverse_rate 1/2. An α that is known is not learnt: its powers and rates are those of the constant 1.
+    """
+
+    power: float
+    rate: float
+    inverse_rate: float
+    log_constant: float
+    learnt: bool
+
+
+@compiled
+def log_alpha_prior(alpha, prior):
+    """ln p(α); 0 for an α that is known."""
+    log_power = (prior.power - 1.0) * math.log(alpha)
+    return prior.log_constant + log_power - prior.inverse_rate / alpha - prior.rate * alpha
+
+
 @compiled
 def log_alpha_density(log_alpha, parameters):
-    """Log density of y = ln α, (C9); parameters: K, U.
+    """Log density of y = ln α, (C9) with the prior's factor; parameters: K, U, the prior.
 
-    (C9) in differences of Stirling's formula, so that no digits are lost at large α.
-    Beyond the range of numbers the density is 0.
+    (C9) in differences of Stirling's formula, so that no digits are lost at large α. The prior adds
+    power · y − rate · e^y − inverse_rate · e^{−y}. Beyond the range of numbers the density is 0.
     """
     if abs(log_alpha) > 700.0:
         return -math.inf
-    n_clusters, n_users = parameters
+    n_clusters, n_users, prior = parameters
     alpha = math.exp(log_alpha)
     inverse = math.exp(-log_alpha)
     ratio = n_users * inverse
     bend = alpha * log1pmx(ratio)
-    density = (n_clusters - n_users - 0.5) * log_alpha - 0.5 * inverse - bend
+    density = (n_clusters - n_users + prior.power) * log_alpha - prior.inverse_rate * inverse - bend - prior.rate * alpha
     density += (0.5 - n_users) * math.log1p(ratio)
     return density + stirling_remainder(alpha) - stirling_remainder(alpha + n_users)
 
@@ -31,9 +53,11 @@ _sample_log_alpha = sampler(log_alpha_density)
 
 
 @compiled
-def draw_alpha(rng, n_clusters, n_users, alpha):
-    """α | K, U under the Dirichlet process, (C9), one step from its present value."""
-    return math.exp(_sample_log_alpha(rng, (float(n_clusters), float(n_users)), math.log(alpha), 2.0))
+def draw_alpha(rng, n_clusters, n_users, alpha, prior):
+    """α | K, U under the Dirichlet process, (C9), one step from its present value; a known α stays."""
+    if not prior.learnt:
+        return alpha
+    return math.exp(_sample_log_alpha(rng, (float(n_clusters), float(n_users), prior), math.log(alpha), 2.0))
 
 
 @compiled

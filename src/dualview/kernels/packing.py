@@ -5,12 +5,10 @@ view, then of the latent vectors'; latent vectors (U, q). The row of a component
 both views. A view of no dimensions has no numbers. ``inference.storage`` takes the rows apart.
 """
 
-import math
-
 import numpy as np
 
 from dualview.kernels.compiling import compiled, inlined
-from dualview.kernels.concentration import log_finite, log_process
+from dualview.kernels.concentration import log_alpha_prior, log_finite, log_process
 from dualview.kernels.densities import log_view
 from dualview.kernels.plain import log_plain
 
@@ -37,18 +35,18 @@ def put(row, at, values):
 
 
 @compiled
-def log_partition(counts, n_fixed, alpha):
+def log_partition(counts, n_fixed, alpha, alpha_prior):
     """ln p(partition | α) + ln p(α); n_fixed as in ``sweep``, counts without empty clusters where they are inferred."""
     if n_fixed == 1:
         return 0.0
     total = log_finite(counts, alpha) if n_fixed else log_process(counts, alpha)
-    return total - 0.5 * math.log(2.0 * math.pi) - 1.5 * math.log(alpha) - 0.5 / alpha
+    return total + log_alpha_prior(alpha, alpha_prior)
 
 
 @inlined
-def log_joint(z, counts, n_fixed, alpha, features, columns, base, latent, latent_base, terms, plain, hyperpriors):
+def log_joint(z, counts, n_fixed, alpha, alpha_prior, features, columns, base, latent, latent_base, terms, plain, hyperpriors):
     """ln p(data, state) up to a constant that depends on nothing learnt."""
-    total = log_partition(counts, n_fixed, alpha)
+    total = log_partition(counts, n_fixed, alpha, alpha_prior)
     if features.shape[1] > 0:
         total += log_view(features, z, columns[0], columns[1], base[0], base[1], base[2], base[3], hyperpriors[0])
     if latent.shape[1] > 0:
@@ -68,7 +66,7 @@ def put_base(row, at, base):
 
 
 @compiled
-def pack(draw, rows, labels, first, components, state, n_fixed, features, terms, plain, hyperpriors):
+def pack(draw, rows, labels, first, components, state, n_fixed, alpha_prior, features, terms, plain, hyperpriors):
     """In place: rows and labels of a draw, and its components from row first on; more rows where they have run out.
 
     state = (z, counts, α, columns, base, latent, latent base); counts and n_fixed as in ``log_partition``. Returns the
@@ -93,7 +91,9 @@ def pack(draw, rows, labels, first, components, state, n_fixed, features, terms,
         labels[draw, u] = z[u]
     line = rows[draw]
     line[0], line[1], line[3] = alpha, terms[5][0], n_clusters
-    line[2] = log_joint(z, counts, n_fixed, alpha, features, columns, base, latent, latent_base, terms, plain, hyperpriors)
+    line[2] = log_joint(
+        z, counts, n_fixed, alpha, alpha_prior, features, columns, base, latent, latent_base, terms, plain, hyperpriors
+    )
     at = put(line, np.int64(N_SCALARS), plain[2])
     put(line, put_base(line, put_base(line, at, base), latent_base), latent)
     return components, first + n_components

@@ -142,7 +142,9 @@ def columns_in_use(counts):
 
 
 @inlined
-def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, latent_means, latent_base, terms, hyperpriors):
+def sweep(
+    rng, z, alpha, n_fixed, alpha_prior, n_pool, features, x, means, base, latent, latent_means, latent_base, terms, hyperpriors
+):
     """Scale of the latent vectors, views, splits and merges, clusters' noise, assignments, α; n_fixed: 0 when inferred.
 
     n_pool as in ``assign``: there is a pool when the number of components is inferred. features (U, D) and x (D, U) are the
@@ -181,17 +183,32 @@ def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, late
         rng, z, counts, pool, table, weights, x, latent, terms, columns, noises, cores, bases
     )
     if n_fixed > 1:
-        alpha = draw_alpha(rng, draw_table_counts(rng, counts, weights[0]), z.shape[0], alpha)
+        alpha = draw_alpha(rng, draw_table_counts(rng, counts, weights[0]), z.shape[0], alpha, alpha_prior)
     elif n_fixed == 0:
         columns = compact(z, counts, columns)
         counts = column_counts(z, columns[0].shape[0], 0, columns[0].shape[0])
-        alpha = draw_alpha(rng, columns[0].shape[0], z.shape[0], alpha)
+        alpha = draw_alpha(rng, columns[0].shape[0], z.shape[0], alpha, alpha_prior)
     return alpha, counts, n_opened, lost, columns, base, latent_base
 
 
 @compiled
 def sweeps(
-    streams, keep, z, alpha, n_fixed, n_pool, features, x, columns, base, latent, latent_base, terms, plain, hyperpriors
+    streams,
+    keep,
+    z,
+    alpha,
+    n_fixed,
+    alpha_prior,
+    n_pool,
+    features,
+    x,
+    columns,
+    base,
+    latent,
+    latent_base,
+    terms,
+    plain,
+    hyperpriors,
 ):
     """Sweeps with all that a plain likelihood redraws, one for each of the streams; those in keep (n,) are draws.
 
@@ -224,6 +241,7 @@ def sweeps(
             z,
             alpha,
             n_fixed,
+            alpha_prior,
             n_pool,
             features,
             x,
@@ -244,7 +262,9 @@ def sweeps(
             break
         if keep[i]:
             state = (z, counts, alpha, columns, base, latent, latent_base)
-            components, used = pack(draw, rows, labels, used, components, state, n_fixed, features, terms, plain, hyperpriors)
+            components, used = pack(
+                draw, rows, labels, used, components, state, n_fixed, alpha_prior, features, terms, plain, hyperpriors
+            )
             n_components[draw] = counts.shape[0]
             draw += 1
     kept = (rows[:draw], labels[:draw], n_components[:draw], components[:used])

@@ -49,6 +49,7 @@ class Posterior:
         likelihood: Likelihood | None,
         coords: dict[str, Any],
         n_clusters: int | None,
+        alpha_prior: str | None = None,
     ) -> "Posterior":
         """Join the chains' records, in the user's units."""
         variables = _variables(records, units, likelihood)
@@ -66,6 +67,8 @@ class Posterior:
             groups["summary"] = _summary(records, units, likelihood, draws.coords)
         tree = xr.DataTree.from_dict(groups)
         tree.attrs["n_clusters"] = 0 if n_clusters is None else int(n_clusters)
+        if alpha_prior is not None:
+            tree.attrs["alpha_prior"] = alpha_prior
         return cls(tree)
 
     def with_data(self, features: Array | None, behavior: Behavior | None) -> "Posterior":
@@ -82,6 +85,11 @@ class Posterior:
     def n_clusters(self) -> int | None:
         """The fixed number of clusters; None when it was inferred."""
         return self._tree.attrs["n_clusters"] or None
+
+    @property
+    def alpha_prior(self) -> str | None:
+        """The prior of the concentration in words, or its value where it was known; None with one cluster."""
+        return None if self.n_clusters == 1 else str(self._tree.attrs.get("alpha_prior", "paper"))  # the only one there was
 
     @property
     def pooling(self) -> str | None:

@@ -52,8 +52,9 @@ def scalars(post: "Posterior", pairs: Pairs, n_anchors: int) -> dict[str, Array]
             result |= {
                 f"log {name}[{i}]": np.log(values[..., i, i]) for i in range(values.shape[2]) if np.all(values[..., i, i] > 0)
             }
-    if "n_clusters" in result and np.ptp(result["n_clusters"]) == 0:
-        del result["n_clusters"]
+    for name in ("n_clusters", "log alpha"):  # where they are known
+        if name in result and np.ptp(result[name]) == 0:
+            del result[name]
     if "latent" in post:
         latent = post["latent"].reshape(post.n_chains, post.n_draws, post.n_users, -1)
         result["mean latent"] = latent.mean(axis=(2, 3))
