@@ -35,7 +35,7 @@ from dualview.units import GaussianPrior, Whitening
 Array = NDArray[np.float64]
 
 _PRIOR_WORDS = {"feature_prior": ("shrunk", "diagonal"), "behavior_prior": ("likelihood",)}
-_FEW_USERS = 10  # with fewer, half as many clusters are nothing to wonder at
+_FEW_USERS = 20  # with fewer, the clusters that chains start from are more than half as many
 
 
 class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,9 +50,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         None: inferred by a Dirichlet process. An int: fixed (some may stay empty). 1: everybody together.
     alpha : None, "paper", float, Gamma or InverseGamma
         The concentration of the prior over partitions: more of it, more clusters. None: learnt, with a prior that allows for
-        one cluster as well as for many, α ~ Gamma(1/4, 1/4). "paper": learnt, with the paper's prior, 1/α ~ G(1, 1), under which everybody alone is as
-        likely as everybody together. A number: known. ``Gamma(shape, rate)`` or ``InverseGamma(shape, scale)``: learnt, with
-        that prior. With one cluster there is no α.
+        one cluster as well as for many, α ~ Gamma(1/4, 1/4). "paper": learnt, with the paper's prior, 1/α ~ G(1, 1), under
+        which everybody alone is about as likely as everybody together. A number: known. ``Gamma(shape, rate)`` or
+        ``InverseGamma(shape, scale)``: learnt, with that prior. With one cluster there is no α.
     n_warmup, n_draws, thin, n_chains : int
         Each chain runs n_warmup iterations, then keeps n_draws states, every thin-th.
     n_auxiliary : int
