@@ -78,7 +78,7 @@ class SampledEvidence(NamedTuple):
 class Terms(NamedTuple):
     """Observations as the sweep sees them: normal, each linear in the latent vectors of some users.
 
-    User u's observations are rows[starts[u]:starts[u + 1]], with loads (n, q): how each depends on f_u. squares (U, q, q): each
+    User u's observations are rows[starts[u]:starts[u + 1]], ascending, with loads (n, q): how each depends on f_u. squares (U, q, q): each
     user's sum of d dᵀ. residual (N,): observation minus expectation, changed in place as latent vectors move. precision: of
     every observation, (N,), or (1,) when they share one.
 
