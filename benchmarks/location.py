@@ -21,7 +21,7 @@ from dualview.partitions import partition_prior
 from dualview.units import Whitening
 
 SEEDS = (0, 1, 2)
-with_the_move = location.relocate
+with_the_move = location.relocate_in_turn
 
 
 def without_the_move(rng: Any, z: Any, means: np.ndarray, *rest: Any) -> np.ndarray:  # noqa: ARG001
@@ -88,7 +88,7 @@ def compare(model: Model, n_draws: int) -> dict[str, tuple[float, float]]:
     """Medians over the seeds, without and with the move."""
     made: list[dict[str, float]] = []
     for move in (without_the_move, with_the_move):
-        location.relocate = move
+        location.relocate_in_turn = move
         chains = [sizes(model, n_draws, seed) for seed in SEEDS]
         made.append({name: float(np.median([chain[name] for chain in chains])) for name in chains[0]})
     return {name: (made[0][name], made[1][name]) for name in made[0]}

@@ -10,7 +10,7 @@ from scipy.linalg import block_diag
 import naive
 from dualview.distributions import Normal
 from dualview.kernels import location
-from dualview.kernels.streams import stream_of
+from dualview.kernels.streams import random, stream_of
 from kernels.observations import Observations
 from kernels.test_gaussian import check_ratio
 from yardsticks import check_counts, check_mean, positive_definite, python_of
@@ -23,6 +23,7 @@ KERNELS = [
     "add_prior",
     "add_gram",
     "tabulate_effects",
+    "product",
     "add_effects",
     "add_observations",
     "draw_step",
@@ -164,7 +165,7 @@ def test_pieces_of_the_observations_add_up(n_dims, kind, n_pieces, monkeypatch):
     heights, tabulate = [], location.tabulate_effects
 
     def counting(*arguments):
-        heights.append(len(arguments[-1]))
+        heights.append(arguments[-1].shape[1])
         tabulate(*arguments)
 
     monkeypatch.setattr(location, "tabulate_effects", counting)
@@ -258,3 +259,16 @@ def test_empty_clusters_come_from_their_prior(kind):
 @pytest.mark.parametrize(("rows", "each"), [([], True), ([0, 1, 2], True), ([0, 2, 1], False), ([0, 1, 1], False)])
 def test_observations_in_the_order_of_their_users_are_of_one_each(rows, each):
     assert location.one_user_each(np.array(rows, dtype=np.uint32)) == each
+
+
+@pytest.mark.parametrize(("kind", "share"), [("gram", 1.0), ("common", location.SHARE), *((kind, 1.0) for kind in APART)])
+def test_clusters_that_share_threads_move_in_some_of_the_steps(kind, share):
+    """Whether they do is decided by the first number of the stream."""
+    case, kernels = Case(1, kind), (location.relocate_in_turn, python_of(location.relocate_in_turn))
+    for seed in range(40):
+        first = stream_of(np.random.default_rng(seed))
+        moves = random(first) < share
+        expected = case.move(first) if moves else (case.means, case.latent, case.observations.terms(case.latent)[4])
+        for kernel in kernels:
+            for got, wanted in zip(case.move(stream_of(np.random.default_rng(seed)), kernel), expected, strict=True):
+                np.testing.assert_array_equal(got, wanted)

@@ -201,7 +201,7 @@ class Moving:
             (mean, precision, covariance, dof), terms = self.latent_base, tuple(self.terms)
             covariance = sweep.rescale_latent(rng, self.z, self.columns[2], covariance, self.latent, terms)
             self.latent_base = (mean, precision, covariance, dof)
-            means = location.relocate(rng, self.z, self.columns[2], self.latent_base, self.latent, terms)
+            means = location.relocate_in_turn(rng, self.z, self.columns[2], self.latent_base, self.latent, terms)
             self.columns = (*self.columns[:2], means, self.columns[3])
         drawn = gaussian.redraw_view(rng, *self._sums(self.features, self.columns[0]), *self.base)
         components, self.base = drawn[:2], drawn[2:]

@@ -16,16 +16,18 @@ of A.
 
 import numpy as np
 
-from dualview.kernels.compiling import compiled
+from dualview.kernels.compiling import compiled, reordered
 from dualview.kernels.linalg import factorise, loses_digits, solve_lower, solve_lower_transposed
 from dualview.kernels.messages import grip_of, pull_of, row_times, shift
 from dualview.kernels.streams import random, standard_normal
 
-WIDTH = 32  # numbers that move jointly
+WIDTH = 16  # numbers that move jointly
+SHARE = 0.25  # of the steps in which clusters of users who share observations move, where there is no gram matrix: it is costly
+
 # The e_i are tabulated for a piece of the observations at a time. A piece that fits in the cache is quickest; there are at most
 # PIECES of them because every piece looks at every user once.
 TABLE = 1 << 17
-PIECES = 64
+PIECES = 16
 
 
 @compiled
@@ -69,40 +71,44 @@ def add_gram(places, z, latent, precision, gram, weighted, linear, matrix):
 
 @compiled
 def tabulate_effects(begin, end, places, z, starts, rows, loads, heads, effects):
-    """In place: effects (end − begin, numbers), which were zero, become the e_i of the observations from begin to end.
+    """In place: effects (numbers, observations of a piece) become the e_i of the observations from begin to end.
 
     heads (U,): how far the observations of each user have been gone through, moved on.
     """
     n_dims = loads.shape[1]
+    for i in range(effects.shape[0]):
+        for row in range(end - begin):
+            effects[i, row] = 0.0
     for u in range(z.shape[0]):
         place, head = places[z[u]], heads[u]
         if place >= 0:
             while head < starts[u + 1] and rows[head] < end:
                 for i in range(n_dims):
-                    effects[rows[head] - begin, place + i] += loads[head, i]
+                    effects[place + i, rows[head] - begin] += loads[head, i]
                 head += 1
             heads[u] = head
 
 
+@reordered
+def product(first, second, offset, n):
+    """Σ of first times second, n numbers each; those of the second from the offset on."""
+    total = 0.0
+    for t in range(n):
+        total += first[t] * second[offset + t]
+    return total
+
+
 @compiled
 def add_effects(begin, end, effects, residual, precision, linear, matrix):
-    """In place: b and A of a group gain what the observations from begin to end bring; effects are zero again."""
-    touched = np.empty(linear.shape[0], dtype=np.int64)
-    for row in range(end - begin):
-        n_touched = 0
-        for i in range(linear.shape[0]):
-            if effects[row, i] != 0.0:
-                touched[n_touched] = i
-                n_touched += 1
-        weight = precision[0] if precision.shape[0] == 1 else precision[begin + row]
-        for a in range(n_touched):
-            i = touched[a]
-            weighted = weight * effects[row, i]
-            linear[i] += weighted * residual[begin + row]
-            for b in range(a + 1):
-                matrix[i, touched[b]] += weighted * effects[row, touched[b]]
-        for a in range(n_touched):
-            effects[row, touched[a]] = 0.0
+    """In place: b and A of a group gain what the observations from begin to end bring."""
+    n = end - begin
+    weighted = np.empty(n)
+    for i in range(linear.shape[0]):
+        for t in range(n):
+            weighted[t] = effects[i, t] * (precision[0] if precision.shape[0] == 1 else precision[begin + t])
+        linear[i] += product(weighted, residual, begin, n)
+        for j in range(i + 1):
+            matrix[i, j] += product(weighted, effects[j], 0, n)
 
 
 @compiled
@@ -111,7 +117,7 @@ def add_observations(places, z, terms, linear, matrix):
     starts, rows, loads, _, residual, precision, _, _, _ = terms
     n_rows, size = residual.shape[0], linear.shape[0]
     height = min(n_rows, max(TABLE // size, (n_rows + PIECES - 1) // PIECES))
-    effects, heads = np.zeros((height, size)), starts[:-1].copy()
+    effects, heads = np.empty((size, height)), starts[:-1].copy()
     begin = 0
     while begin < n_rows:
         end = min(begin + height, n_rows)
@@ -216,8 +222,7 @@ def random_order(rng, n):
 def relocate(rng, z, means, base, latent, terms):
     """In place on latent and residuals: the move of location. Returns the new means."""
     n_components, n_dims = means.shape
-    moved = means.copy()
-    places = n_dims * np.arange(n_components)
+    moved, places = means.copy(), n_dims * np.arange(n_components)
     if terms[6].shape[0] == 0 and one_user_each(terms[1]):
         take_step(steps_apart(rng, z, moved, base, terms), places, z, moved, latent, terms)
         return moved
@@ -230,3 +235,12 @@ def relocate(rng, z, means, base, latent, terms):
             places[group[g]] = g * n_dims
         take_step(step_of_group(rng, group, places, z, moved, base, latent, terms), places, z, moved, latent, terms)
     return moved
+
+
+@compiled
+def relocate_in_turn(rng, z, means, base, latent, terms):
+    """``relocate``, in some of the steps only where it is costly; whether in this one is chance. Returns the means."""
+    uniform = random(rng)
+    if terms[6].shape[0] > 0 or uniform < SHARE or one_user_each(terms[1]):
+        return relocate(rng, z, means, base, latent, terms)
+    return means

@@ -15,7 +15,7 @@ from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.concentration import draw_alpha, draw_table_counts
 from dualview.kernels.gaussian import cluster_sums, collapsed, draw_into, redraw_view
 from dualview.kernels.linalg import scaled, trace
-from dualview.kernels.location import relocate
+from dualview.kernels.location import relocate_in_turn
 from dualview.kernels.messages import along, along_gram
 from dualview.kernels.noise import redraw_noises
 from dualview.kernels.packing import pack, row_widths
@@ -153,7 +153,7 @@ def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, late
     if latent.shape[1] > 0:
         covariance = rescale_latent(rng, z, latent_means, latent_base[2], latent, terms)
         latent_base = (latent_base[0], latent_base[1], covariance, latent_base[3])
-        latent_means = relocate(rng, z, latent_means, latent_base, latent, terms)
+        latent_means = relocate_in_turn(rng, z, latent_means, latent_base, latent, terms)
     means, factors, mean, precision, covariance, dof = redraw_from(rng, z, features, means, base)
     base = (mean, precision, covariance, dof)
     latent_means, latent_factors, mean, precision, covariance, dof = redraw_from(rng, z, latent, latent_means, latent_base)
