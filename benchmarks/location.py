@@ -1,8 +1,8 @@
 """Effective draws with and without the move of location: ``python -m benchmarks.location [DRAWS]``.
 
 The step is the one by blocks of users, in which the move can be left out; both chains have the same seeds and the same start,
-and the first tenth of each is left out. The cases are the paper's scenario of agreement (50 users, 100 threads), and regressions
-of 60 users with two numbers and eight observations each.
+and the first tenth of each is left out. The cases are the paper's scenario of agreement (50 users, 100 threads), and
+regressions of 60 users with two numbers and eight observations each.
 """
 
 import sys

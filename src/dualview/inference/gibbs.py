@@ -1,10 +1,11 @@
 """The Gibbs sampler: a step redraws every block given the others.
 
-In a step: the scale of the latent vectors, then their location; each view's components and base parameters, (C1) to (C5) and β;
-splits and merges of clusters, in some of the steps; every user's cluster together with its latent vector, (C7) and (C11); α, (C9)
-or (C10); the likelihood's own parameters, (C8). All but the last is one compiled call; with a plain likelihood all of it is, and
-one call makes many steps and keeps their draws. Very many users, and users who share vectors, are taken in blocks instead, with
-the parts that allow it on several threads; neither the number of steps in a call nor the number of threads changes anything.
+In a step: the scale of the latent vectors, then their location; each view's components and base parameters, (C1) to (C5)
+and β; splits and merges of clusters, in some of the steps; every user's cluster together with its latent vector, (C7) and
+(C11); α, (C9) or (C10); the likelihood's own parameters, (C8). All but the last is one compiled call; with a plain likelihood
+all of it is, and one call makes many steps and keeps their draws. Very many users, and users who share vectors, are taken in
+blocks instead, with the parts that allow it on several threads; neither the number of steps in a call nor the number of
+threads changes anything.
 """
 
 from dataclasses import dataclass, replace

@@ -7,7 +7,7 @@ bring, with e_ik = Σ_{u∈k} d_iu; r_i is its residual and w_i its precision. S
     δ ~ N(A⁻¹ b, A⁻¹),   A = I ⊗ R_0 + Σ_i w_i e_i e_iᵀ,   b_k = R_0 (μ_0 − μ_k) + Σ_i w_i e_ik r_i.
 
 A component without users moves to a draw from its prior. Where each observation is of one user, A has a block for each cluster;
-otherwise up to ``WIDTH`` numbers move jointly, and more of them in groups, one after the other, that are put together at random.
+otherwise up to ``WIDTH`` numbers move jointly, and more of them in groups put together at random, one group after the other.
 
 Arrays: terms as in ``messages``; base = (μ_0, R_0, W_0, β); group: the components that move jointly; places (K,): where the
 numbers of a component begin among those of the group, −1 for components outside it; linear and matrix: b and the lower half

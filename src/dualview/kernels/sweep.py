@@ -146,8 +146,8 @@ def columns_in_use(counts):
 def sweep(rng, z, alpha, n_fixed, n_pool, features, x, means, base, latent, latent_means, latent_base, terms):
     """Scale and location of the latent vectors, views, splits and merges, clusters' noise, assignments, α.
 
-    n_fixed: the number of components, 0 when it is inferred; then there is a pool, n_pool as in ``assign``. features (U, D) and x
-    (D, U) are the same numbers. z, latent and the residuals change in place. Returns α, the users of the components, clusters
+    n_fixed: the number of components, 0 when it is inferred; then there is a pool, n_pool as in ``assign``. features (U, D) and
+    x (D, U) are the same numbers. z, latent and the residuals change in place. Returns α, the users of the components, clusters
     opened, a user without a column of positive weight (or −1), columns, and the base of each view.
     """
     if latent.shape[1] > 0:
