@@ -81,9 +81,9 @@ class SampledEvidence(NamedTuple):
 class Terms(NamedTuple):
     """Observations as the sweep sees them: normal, each linear in the latent vectors of some users.
 
-    User u's observations are rows[starts[u]:starts[u + 1]], with loads (n, q): how each depends on f_u. squares (U, q, q): each
-    user's sum of d dᵀ. residual (N,): observation minus expectation, changed in place as latent vectors move. precision: of
-    every observation, (N,), or (1,) when they share one.
+    User u's observations are rows[starts[u]:starts[u + 1]], ascending, with loads (n, q): how each depends on f_u. squares
+    (U, q, q): each user's sum of d dᵀ. residual (N,): observation minus expectation, changed in place as latent vectors move.
+    precision: of every observation, (N,), or (1,) when they share one.
 
     For few users who share most observations, where q = 1 and the precision is one: gram (U, U) = dᵀ d and weighted (U,) = dᵀ
     times the observations without what is known of them. The residual is not used then, and may be empty.

@@ -1,11 +1,12 @@
 """The Gibbs sampler: a step redraws every block given the others.
 
-In a step: clusters' means together with their users' latent vectors, where the likelihood can; the scale of the latent vectors;
-each view's components and base parameters, (C1) to (C5) and β; splits and merges of clusters, in some of the steps; every
-user's cluster together with its latent vector, (C7) and (C11); α, (C9) or (C10); the likelihood's own parameters, (C8). All but
-the first and the last is one compiled call; with a plain likelihood all of it is, and one call makes many steps and keeps their
-draws. Very many users, and users who share vectors, are taken in blocks instead, with the parts that allow it on several
-threads; neither the number of steps in a call nor the number of threads changes anything.
+In a step: clusters' means together with their users' latent vectors, where the likelihood can move them without its
+augmentation; the scale of the latent vectors, then their location; each view's components and base parameters, (C1) to (C5) and
+β; splits and merges of clusters, in some of the steps; every user's cluster together with its latent vector, (C7) and (C11); α,
+(C9) or (C10); the likelihood's own parameters, (C8). All but the first and the last is one compiled call; with a plain likelihood
+all of it is, and one call makes many steps and keeps their draws. Very many users, and users who share vectors, are taken in
+blocks instead, with the parts that allow it on several threads; neither the number of steps in a call nor the number of threads
+changes anything.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from dualview import threads
 from dualview.behaviors.base import Params, Plain, Prior, Relocating, Terms
 from dualview.errors import DegenerateError
 from dualview.inference.storage import PackedDraws
-from dualview.kernels import apart, assign, gaussian, noise, pooled, splits, sweep
+from dualview.kernels import apart, assign, gaussian, location, noise, pooled, splits, sweep
 from dualview.kernels.logit_location import Locations
 from dualview.kernels.streams import split, stream_of, streams_of
 from dualview.model import Model, State
@@ -214,9 +215,11 @@ class Moving:
     def sweep_by_blocks(self, rng: Stream, n_auxiliary: int) -> None:
         """The same as :meth:`sweep_at_once`, step by step; sums over blocks of users are added up in their order."""
         if self.latent.shape[1] and not self.model.pooled:
-            mean, precision, covariance, dof = self.latent_base
-            covariance = sweep.rescale_latent(rng, self.z, self.columns[2], covariance, self.latent, tuple(self.terms))
+            (mean, precision, covariance, dof), terms = self.latent_base, tuple(self.terms)
+            covariance = sweep.rescale_latent(rng, self.z, self.columns[2], covariance, self.latent, terms)
             self.latent_base = (mean, precision, covariance, dof)
+            means = location.relocate_in_turn(rng, self.z, self.columns[2], self.latent_base, self.latent, terms)
+            self.columns = (*self.columns[:2], means, self.columns[3])
         shared, own = self.model.hyperpriors
         drawn = gaussian.redraw_view(rng, *self._sums(self.features, self.columns[0]), *self.base, shared)
         components, self.base = drawn[:2], drawn[2:]

@@ -15,6 +15,7 @@ from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.concentration import draw_alpha, draw_table_counts
 from dualview.kernels.gaussian import cluster_sums, collapsed, draw_into, redraw_view
 from dualview.kernels.linalg import scaled, trace
+from dualview.kernels.location import relocate_in_turn
 from dualview.kernels.messages import along, along_gram
 from dualview.kernels.noise import redraw_noises
 from dualview.kernels.packing import pack, row_widths
@@ -145,16 +146,17 @@ def columns_in_use(counts):
 def sweep(
     rng, z, alpha, n_fixed, alpha_prior, n_pool, features, x, means, base, latent, latent_means, latent_base, terms, hyperpriors
 ):
-    """Scale of the latent vectors, views, splits and merges, clusters' noise, assignments, α; n_fixed: 0 when inferred.
+    """Scale and location of the latent vectors, views, splits and merges, clusters' noise, assignments, α.
 
-    n_pool as in ``assign``: there is a pool when the number of components is inferred. features (U, D) and x (D, U) are the
-    same numbers; hyperpriors, those of features and of latent vectors. z, latent and the residuals change in place. Returns α,
-    the users of the components, clusters opened, a user without a column of positive weight (or −1), columns, and the base of
-    each view.
+    n_fixed: the number of components, 0 when it is inferred; then there is a pool, n_pool as in ``assign``. features (U, D) and
+    x (D, U) are the same numbers; hyperpriors, those of features and of latent vectors. z, latent and the residuals change in
+    place. Returns α, the users of the components, clusters opened, a user without a column of positive weight (or −1), columns,
+    and the base of each view.
     """
     if latent.shape[1] > 0:
         covariance = rescale_latent(rng, z, latent_means, latent_base[2], latent, terms)
         latent_base = (latent_base[0], latent_base[1], covariance, latent_base[3])
+        latent_means = relocate_in_turn(rng, z, latent_means, latent_base, latent, terms)
     means, factors, mean, precision, covariance, dof = redraw_from(rng, z, features, means, base, hyperpriors[0])
     base = (mean, precision, covariance, dof)
     drawn = redraw_from(rng, z, latent, latent_means, latent_base, hyperpriors[1])
