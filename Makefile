@@ -1,6 +1,7 @@
 # make demo       sets up .venv and runs the main job on bundled data; results in demo/
 # make test       sets up .venv, lints, type-checks, checks import contracts, runs the tests
 # make test-slow  the statistical tests that take minutes
+# make test-bounds  kernels and sampler with a check of every index in compiled code
 # make bench      the benchmarks, as ratios within one run
 # make paper      the paper's experiments, into reproduced/ and docs/paper.md; an hour and more, goes on where it stopped
 # make link       what the link costs on the paper's scenarios and its picture, into docs/link/ and docs/link.md; half an hour
@@ -18,7 +19,7 @@ PAPER_OUT ?= reproduced
 # All studies but link, which is about an extension of the paper's model: make link.
 STUDIES = all models information starts sensitivity randomised unstructured overlap shapes users draws baselines
 
-.PHONY: demo test test-slow bench paper link lint format clean
+.PHONY: demo test test-slow test-bounds bench paper link lint format clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualview needs Python 3.11 or later; got " + sys.version.split()[0])'
@@ -45,6 +46,10 @@ test: lint
 test-slow: $(VENV)/ready
 	$(BIN)/pytest -n $(WORKERS) -m "slow or paper"
 
+# Numba's cache does not tell code with checks from code without, so this code has a cache of its own.
+test-bounds: $(VENV)/ready
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.bounds_cache $(BIN)/pytest -n $(WORKERS) tests/kernels tests/inference
+
 bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks.partitions
 	$(BIN)/python -m benchmarks
@@ -65,5 +70,5 @@ link: $(VENV)/ready
 	$(BIN)/python -m benchmarks.paste docs/link.md forums < docs/link/forums.md
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) demo .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

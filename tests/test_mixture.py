@@ -158,6 +158,7 @@ class TestInit:
         three = np.repeat(np.random.default_rng(0).normal(size=(3, 2)), 5, axis=0)
         with (
             pytest.warns(DataWarning, match="Many users share a value"),
+            pytest.warns(DataWarning, match=r"same features in all columns: 0, 1, 2, 3, … \(5 users\); 5, 6,"),
             pytest.raises(DegenerateError, match="features view has collapsed"),
         ):
             fit(three, BEHAVIOR, 5, init="kmeans", n_warmup=50, n_draws=1, n_chains=1)

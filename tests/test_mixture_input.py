@@ -7,10 +7,12 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from scipy.integrate import quad
+from scipy.stats import wishart
 
 import dualview as dv
 from dualview.errors import DataWarning, DegenerateError, InputError
-from dualview.features import tied_columns
+from dualview.features import can_shrink, repeats_text, tied_columns
 
 # These runs are too short to converge, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
@@ -461,3 +463,74 @@ class TestTies:
             model = fit(np.column_stack([values, self.numbers[:, 1]]), n_draws=2000)
             smallest = model.posterior_["features.base_covariance"][0, :, 0, 0].min()
         assert smallest < 1e-25
+
+
+class TestRepeats:
+    """Users with the same features in all columns."""
+
+    names = tuple("abcdefghijkl")
+
+    def repeated(self, n_sets=2):
+        features = np.random.default_rng(3).normal(size=(12, 3))
+        features[12 - n_sets :] = features[:n_sets]
+        return pd.DataFrame(features, index=list(self.names))
+
+    def test_are_named(self):
+        warned = pytest.warns(
+            DataWarning, match=r"same features in all columns: a, k; b, l\. .* add noise of the size of the round"
+        )
+        with warned, contextlib.suppress(DegenerateError):
+            fit(self.repeated())
+
+    def test_rows_have_numbers_where_they_have_no_names(self):
+        warned = pytest.warns(DataWarning, match=r"same features in all columns: 0, 11\.")
+        with warned, contextlib.suppress(DegenerateError):
+            fit(self.repeated(1).to_numpy())
+
+    def test_many_are_not_all_named(self):
+        rows = [np.arange(6), np.array([6, 9]), np.array([7, 10]), np.array([8, 11])]
+        text = repeats_text(rows, self.names)
+        assert text.endswith("columns: a, b, c, d, … (6 users); g, j; h, k; … (4 sets of users).")
+
+    def test_the_error_names_them_too(self):
+        """Pairs alone in their clusters: within some hundreds of steps W_0 is singular."""
+        features = np.random.default_rng(1).normal(size=(40, 3))
+        features[35:] = features[:5]
+        with (
+            pytest.warns(DataWarning, match="same features"),
+            pytest.raises(DegenerateError, match=r"features view has collapsed.* same features in all columns: 0, 35; 1, 36; "),
+        ):
+            fit(features, n_warmup=0, n_draws=20_000)
+
+    @pytest.mark.parametrize(
+        ("sizes", "n_dims", "n_clusters", "expected"),
+        [
+            ([], 1, None, False),
+            ([2], 5, None, True),
+            ([2], 2, 3, False),
+            ([4], 2, 3, True),
+            ([3], 2, 3, False),
+            ([2, 2, 2], 2, 4, True),
+            ([2, 2, 2], 2, 3, False),
+            ([2], 5, 19, True),
+            ([2], 5, 18, False),
+            ([9], 1, 1, False),
+        ],
+    )
+    def test_which_make_the_posterior_improper(self, sizes, n_dims, n_clusters, expected):
+        sets = [np.arange(size) for size in sizes]
+        assert can_shrink(sets, 20, n_dims, n_clusters) is expected
+
+    @pytest.mark.parametrize("n_dims", [1, 2, 4])
+    def test_a_pair_is_enough(self, n_dims):
+        """(M6) times the density of a pair without its mean goes as 1/ω as the variance ω of W_0 in one direction goes to 0.
+
+        That has an infinite integral. d is the distance of the mean from the pair in that direction.
+        """
+        dof, omegas, logs = n_dims + 1.0, [1e-6, 1e-8], []
+        for omega in omegas:
+            covariance = np.diag(np.append(omega, np.ones(n_dims - 1)))
+            edge = np.sqrt(omega)
+            pair, _ = quad(lambda d, w=dof * omega: (1 + 2 * d * d / w) ** (-0.5 * (dof + 2)) / w, -1, 1, points=[-edge, edge])
+            logs.append(wishart(n_dims, np.eye(n_dims) / n_dims).logpdf(covariance) + np.log(pair))
+        assert np.diff(logs)[0] / np.diff(np.log(omegas))[0] == pytest.approx(-1.0, abs=1e-3)

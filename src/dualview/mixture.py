@@ -18,8 +18,17 @@ from dualview.behaviors import Behavior
 from dualview.checks import positive_number, whole_number
 from dualview.concentrations import concentration, concentration_from_text
 from dualview.digests import digest
-from dualview.errors import ConvergenceWarning, DataWarning, InputError
-from dualview.features import checked_features, feature_names, feature_units, row_ids, warn_of_many_features, warn_of_ties
+from dualview.errors import ConvergenceWarning, DataWarning, DegenerateError, InputError
+from dualview.features import (
+    checked_features,
+    feature_names,
+    feature_units,
+    repeated_rows,
+    repeats_text,
+    row_ids,
+    warn_of_many_features,
+    warn_of_ties,
+)
 from dualview.inference.chains import Chain, Progress, Schedule, run_chains
 from dualview.inference.progress import Bar
 from dualview.inference.run_folder import RunFolder, versions
@@ -172,10 +181,11 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             ids = ids or behavior.users
         n_users = self._check_users(features, behavior)
         labels = check_init(self.init, n_users, self.n_clusters)
+        users = range(n_users) if ids is None else ids
         units: dict[str, Whitening] = {}
         working = likelihood = None
         if features is not None:
-            units["features"] = self._feature_units(features)
+            units["features"] = self._feature_units(features, users)
             working = np.ascontiguousarray(units["features"].to_working(features))
         if behavior is not None:
             units["behavior"], likelihood = behavior.prepare(self._behavior_prior(features, behavior))
@@ -186,8 +196,11 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         start = self._start(labels, n_users, working, behavior, units)
         with contextlib.ExitStack() as stack:
             folder, seed = self._folder(stack, features, behavior, labels)
-            records = self._run(stack, model, start, folder, seed)
-        coords = self._coords(range(n_users) if ids is None else ids, features, behavior)
+            try:
+                records = self._run(stack, model, start, folder, seed)
+            except DegenerateError as error:
+                raise DegenerateError(_with_culprits(str(error), features, users)) from error
+        coords = self._coords(users, features, behavior)
         posterior = Posterior.from_records(records, units, likelihood, coords, self.n_clusters, self._alpha_text)
         self._take(posterior.with_data(features, behavior), behavior)
         if not self.posterior_.converged:
@@ -272,11 +285,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             self.__dict__.pop(name, None)
         return None
 
-    def _feature_units(self, features: Array) -> Whitening:
+    def _feature_units(self, features: Array, users: Sequence[Any]) -> Whitening:
         names = feature_names(self)
-        if self.n_clusters != 1:
-            warn_of_ties(features, names)
         units = feature_units(features, names, self.feature_prior)
+        warn_of_ties(features, names, users, self.n_clusters)
         if self.n_clusters != 1 and self.feature_prior is None:
             warn_of_many_features(len(features), units)
         return units
@@ -427,6 +439,12 @@ def _many_clusters(n_clusters: int, n_users: int) -> str:
         'data show no clusters. Compare posterior_["n_clusters"] and posterior_.partition("vi"). For fewer clusters give alpha '
         "a prior of smaller values, such as dv.Gamma(1, 4), or fix n_clusters."
     )
+
+
+def _with_culprits(message: str, features: Array | None, users: Sequence[Any]) -> str:
+    """The message of a fit that failed, with the users who have the same features, where there are any."""
+    sets = [] if features is None else repeated_rows(features)
+    return f"{message} {repeats_text(sets, users)} A cluster of them can shrink onto one point." if sets else message
 
 
 def _prior_text(prior: GaussianPrior | str | None) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from dualview.concentrations import concentration_from_text
-from dualview.errors import ConvergenceWarning, FileError, InputError
+from dualview.errors import ConvergenceWarning, DegenerateError, FileError, InputError
 from dualview.inference.chains import Schedule
 from dualview.mixture import DualViewMixture
 from dualview.posterior import Posterior, load
@@ -129,6 +129,9 @@ def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request,
             model.fit(features, behavior)
     except KeyboardInterrupt as error:
         raise KeyboardInterrupt(f"{str(error) or 'what was made is saved'}; 'dualview resume {folder}' goes on") from None
+    except DegenerateError as error:
+        advice = f" To continue the other chains: dualview resume {folder}" if request.n_chains > 1 else ""
+        raise DegenerateError(f"{error}{advice}") from error
     except InputError:
         if not started and not (folder / "manifest.json").exists():
             (folder / "request.json").unlink(missing_ok=True)

@@ -90,9 +90,26 @@ def test_the_ends_of_the_uniform_range_choose_the_first_and_last_positive_weight
         assert choose(weights, exponents, LAST) == 2
 
 
-@pytest.mark.parametrize("bad", [[-math.inf, -math.inf], [0.0, math.nan], [math.nan, 0.0], [math.inf, 0.0], []])
-def test_no_choice_without_finite_exponents(bad):
+@pytest.mark.parametrize("bad", [[-math.inf, -math.inf], [-math.inf], []])
+def test_no_choice_where_every_density_is_zero(bad):
     assert choose(np.ones(len(bad)), bad, 0.5) == kernels.NO_WEIGHT
+
+
+@pytest.mark.parametrize(
+    ("exponents", "column"),
+    [([0.0, math.nan], 1), ([math.nan, 900.0, 0.0], 0), ([900.0, math.inf, math.nan], 1), ([-math.inf, math.nan], 1)],
+)
+def test_an_exponent_that_is_no_density_is_named(exponents, column):
+    lost = kernels.Lost(3, choose(np.ones(len(exponents)), exponents, 0.5))
+    assert lost.column == column
+
+
+def test_what_has_no_weight_may_be_anything():
+    assert choose([0.0, 1.0, 0.0], [math.nan, -3.0, math.inf], 0.5) == 1
+
+
+def test_a_lost_user_without_any_weight_has_no_column():
+    assert kernels.Lost(3, kernels.NO_WEIGHT).column is None
 
 
 def test_no_choice_without_weight():
@@ -153,7 +170,8 @@ class Columns:
         return self.z, self.counts, self.pool, self.table, weights, *sums
 
     def sweep(self, rng, weights, first=0, kernel=kernels.assign, most=-1):
-        return kernel(rng, first, *self.arguments(weights), most)
+        done, opened, self.lost = kernel(rng, first, *self.arguments(weights), most)
+        return done, opened
 
     def check_books(self):
         """Clusters, pool and free room share out the columns; counts are those of z; residuals those of the latent vectors."""
@@ -340,14 +358,36 @@ def test_a_user_with_no_weight_anywhere_is_reported(value, n_latent, n_pool):
     case.features[4] = value
     case.start(3, n_pool, 9)
     weights = (0.0, 1.0) if n_pool else (0.5, 0.0)
-    assert case.sweep(np.random.default_rng(2), weights)[0] == -1 - 4
+    assert case.sweep(np.random.default_rng(2), weights)[0] == 4
+    assert case.lost.user == 4
+
+
+@pytest.mark.parametrize("observed", [True, False])
+@pytest.mark.parametrize("covered", [True, False])
+@pytest.mark.parametrize("n_latent", [1, 2])
+@pytest.mark.parametrize("view", [0, 1])
+def test_a_pool_member_too_wide_for_numbers_is_left_out(view, n_latent, covered, observed):
+    """Its factor has a 0 on the diagonal. Of what is latent a user without observations says nothing."""
+    for seed in range(20):
+        case = Columns(seed, [0, 1, 0, 1, 0, 1], 2, n_latent, room=9)
+        if not observed:
+            begin, end = case.terms[0][5:]
+            case.terms[2][begin:end], case.terms[3][5] = 0.0, 0.0
+        case.columns[2 * view + 1][2, 0, 0] = 0.0
+        case.covered = covered
+        case.start(2, 2, 9)
+        assert case.sweep(np.random.default_rng(seed), (0.0, 1e6), first=5)[0] == 6
+        assert case.lost.user == -1
+        assert case.z[5] != 2
+        assert np.isfinite(case.latent).all()
 
 
 @pytest.mark.parametrize("n_latent", [1, 2])
 def test_a_user_whose_observations_are_no_numbers_is_reported(n_latent):
     case = Columns(1, [0, 1, 2, 0, 1, 0], 2, n_latent, room=9)
     case.terms[4][:] = math.nan
-    assert case.sweep(np.random.default_rng(2), (0.0, 1.0))[0] == -1  # user 0
+    case.sweep(np.random.default_rng(2), (0.0, 1.0))
+    assert (case.lost.user, case.lost.column) == (0, 0)
 
 
 def test_a_sweep_stops_when_so_many_clusters_were_opened():
@@ -623,7 +663,7 @@ def test_columns_are_added_as_they_run_out(n_dims, n_latent, room):
     counts, columns, _, _, opened, lost = reassign(np.random.default_rng(12), *tight.arguments(weights))
     assert wide.sweep(np.random.default_rng(12), weights) == (20, opened)
     assert opened >= 17
-    assert lost == -1
+    assert lost.user == -1
     assert len(counts) in (3 + room) * 2 ** np.arange(1, 6)
     for got, wanted in zip((tight.z, tight.pool, tight.latent), (wide.z, wide.pool, wide.latent), strict=True):
         np.testing.assert_array_equal(got, wanted)
@@ -639,7 +679,7 @@ def test_a_user_with_no_weight_is_reported_after_columns_were_added():
     case.features[17] = math.nan
     case.start(1, 2, 1)
     *_, lost = reassign(np.random.default_rng(12), *case.arguments((0.0, 1e7)))
-    assert lost == 17
+    assert lost.user == 17
 
 
 def test_grown_columns_are_the_old_ones_and_free_ones():
@@ -762,4 +802,5 @@ def test_a_component_that_is_no_number_is_reported(n_latent):
     """As one of the features is: the table then holds NaN."""
     case = Columns(24, Z, 1, n_latent)
     case.columns[3][1] = math.nan
-    assert case.sweep(np.random.default_rng(25), (0.0, 1.0))[0] == -1
+    case.sweep(np.random.default_rng(25), (0.0, 1.0))
+    assert (case.lost.user, case.lost.column) == (0, 1)

@@ -96,6 +96,33 @@ def test_without_a_place_for_the_cache_kernels_are_compiled_in_memory(package):
     assert not list(package.parents[1].rglob("*.nbi"))
 
 
+BOUNDS = """
+import numpy as np
+from dualview.kernels.compiling import compiled, inlined, reordered
+def cell(a, i):
+    return a[i]
+parts = [kind(cell) for kind in (compiled, inlined, reordered)]
+first, second, third = parts
+@compiled
+def by_first(a, i): return first(a, i)
+@compiled
+def by_second(a, i): return second(a, i)
+@compiled
+def by_third(a, i): return third(a, i)
+for kernel in (first, by_first, by_second, by_third):
+    try:
+        kernel(np.ones(3), 5)
+        print(0)
+    except IndexError:
+        print(1)
+"""
+
+
+def test_bounds_are_checked_on_request_in_every_part(package):
+    """What ``make test-bounds`` relies on."""
+    assert run(package, BOUNDS, NUMBA_BOUNDSCHECK="1") == [1.0, 1.0, 1.0, 1.0]
+
+
 @compiling.reordered
 def dot(a, b):
     total = 0.0

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import digamma
 from scipy.stats import chi2, gamma, ks_2samp, norm, wishart
 
-from dualview.kernels.draws import normal, wishart_factor
+from dualview.kernels.draws import LEAST_ROOT, log_root, normal, wishart_factor
 from yardsticks import N_DRAWS, RARE, check_law, check_mean, python_of
 
 DIMS = [1, 2, 5]
@@ -70,6 +70,24 @@ def test_wishart_factor_is_upper_with_a_positive_diagonal(n_dims):
     factor = drawn_wishart(np.random.default_rng(1), n_dims + 0.5, inverse_scale)
     np.testing.assert_array_equal(factor, np.triu(factor))
     assert (np.diagonal(factor) > 0).all()
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+def test_a_wishart_factor_next_to_its_bound_is_made_of_numbers(n_dims):
+    """Its first diagonal element is 0 where its square would be out of range, and only there."""
+    inverse_scale, _ = precision_and_linear(n_dims)
+    rng = np.random.default_rng(2)
+    factors = np.array([drawn_wishart(rng, n_dims - 1 + 0.004, inverse_scale) for _ in range(100)])
+    first = factors[:, 0, 0] * np.linalg.cholesky(inverse_scale)[0, 0]
+    assert np.isfinite(factors).all()
+    assert (np.diagonal(factors, axis1=1, axis2=2)[:, 1:] > 0.0).all()
+    assert 0 < np.count_nonzero(first == 0.0) < 100
+    assert (first[first > 0.0] > 0.99 * LEAST_ROOT).all()
+
+
+def test_the_logarithm_of_nothing():
+    assert log_root(0.0) == -np.inf
+    assert log_root(2.0) == np.log(2.0)
 
 
 @pytest.mark.parametrize("n_dims", DIMS)

@@ -6,6 +6,9 @@ import pytest
 import naive
 from checks import mutate
 from dualview.kernels import pool
+from dualview.kernels.assign import fill
+from dualview.kernels.streams import stream_of
+from dualview.kernels.sweep import with_pool
 from yardsticks import positive_definite, python_of, upper_factor
 
 
@@ -107,3 +110,33 @@ def test_compiled_is_plain(n_dims):
     one.cover()
     other.cover(python_of(pool.cover))
     np.testing.assert_allclose(one.factors, other.factors, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [pool.cover, python_of(pool.cover)])
+@pytest.mark.parametrize("n_dims", [1, 3])
+def test_a_member_too_wide_for_numbers_stays_as_it_is(n_dims, kernel):
+    member = Member(n_dims)
+    member.factors[1, 0, 0] = 0.0
+    before = member.factors.copy()
+    member.cover(kernel)
+    np.testing.assert_array_equal(member.factors, before)
+    np.testing.assert_array_equal(member.core[1], before[1])
+    np.testing.assert_array_equal(member.means[1], member.base[0])
+
+
+@pytest.mark.parametrize("n_dims", [1, 8])
+def test_pools_of_a_base_next_to_its_bound_have_no_nan(n_dims):
+    """β − D + 1 = 0.004: a χ² with hardly any degrees of freedom is nearly always too small for a number."""
+    rng = np.random.default_rng(4)
+    base = np.zeros(n_dims), np.eye(n_dims), np.eye(n_dims), n_dims - 1 + 0.004
+    x = rng.standard_normal((n_dims, 5))
+    tables = []
+    for seed in range(50):
+        stream = stream_of(np.random.default_rng(seed))
+        means, factors, _ = with_pool(stream, np.empty((0, n_dims)), np.empty((0, n_dims, n_dims)), 3, 0, base, True)
+        table = np.empty((3, 5))
+        fill(table, 0, 3, x, np.zeros(3, dtype=np.int64), means, factors)
+        tables.append(table)
+    assert not np.isnan(tables).any()
+    assert (np.max(tables, axis=(1, 2)) < np.inf).all()
+    assert 0 < np.count_nonzero(np.isinf(tables)) < np.size(tables)

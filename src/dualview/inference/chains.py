@@ -1,12 +1,14 @@
-"""Many chains: seeds, warm-up, thinning, progress, interruption, files."""
+"""Many chains: seeds, warm-up, thinning, progress, interruption, failure, files."""
 
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -14,7 +16,7 @@ from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dualview.errors import DegenerateError
+from dualview.errors import DataWarning, DegenerateError
 from dualview.inference import gibbs
 from dualview.inference.checkpoint import ChainFiles
 from dualview.inference.run_folder import RunFolder
@@ -126,18 +128,32 @@ class Chain:
         return snapshot.iteration, snapshot.state, snapshot.moments
 
 
+class Failure(NamedTuple):
+    """A chain that could not go to its end, and why."""
+
+    chain: int
+    reason: str
+
+
 def run_chains(chains: list[Chain], n_jobs: int | None = None, progress: Progress | None = None) -> list[Record]:
     """Run chains with a stream each, so that chain 1 of 2 equals chain 1 of 5 whatever runs beside it.
 
     Threads by default, since kernels release the interpreter; another joblib backend, Dask's among them, when the context says
-    so. Ctrl-C ends all chains after the iteration they are at; they are cut to the same length.
+    so. Ctrl-C ends all chains after the iteration they are at; they are cut to the same length. So does the failure of one
+    chain, before it is raised: what the others have is on disk where the run has a folder. No thread is left at work.
     """
-    shared = getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False)
+    chains = _without_failed(chains)
+    backend, default = get_active_backend(prefer="threads")
     with _interruptible() as stop:
-        # Other processes cannot see this one's progress bar or its request to stop.
-        options = (progress, stop) if shared else (None, None)
-        tasks: Any = (delayed(chain.run)(*options) for chain in chains)
-        records = list(Parallel(n_jobs=n_jobs, prefer="threads")(tasks))
+        if getattr(backend, "supports_sharedmem", False):
+            n_workers = backend.effective_n_jobs(default if n_jobs is None else n_jobs)
+            outcomes = _in_threads(chains, n_workers, progress, stop)
+        else:  # other processes cannot see this one's progress bar or its request to stop
+            tasks: Any = (delayed(_outcome)(chain) for chain in chains)
+            outcomes = list(Parallel(n_jobs=n_jobs)(tasks))
+        records = [outcome for outcome in outcomes if isinstance(outcome, Record)]
+        if len(records) < len(outcomes):
+            raise DegenerateError(_failure_text(outcomes, chains[0].folder))
         if stop.is_set():
             records = [record for record in records if record.n_draws]
             if not records:
@@ -145,6 +161,84 @@ def run_chains(chains: list[Chain], n_jobs: int | None = None, progress: Progres
     n_draws = min(record.n_draws for record in records)
     n_scalars = min(record.n_scalars for record in records)
     return [record.first(n_draws, n_scalars) for record in records]
+
+
+def _without_failed(chains: list[Chain]) -> list[Chain]:
+    """The chains that have not failed in an earlier sitting; a warning says which have."""
+    failures = [
+        Failure(chain.index, reason)
+        for chain in chains
+        if chain.folder is not None and (reason := chain.folder.failure(chain.index)) is not None
+    ]
+    if not failures:
+        return chains
+    failed = {failure.chain for failure in failures}
+    names = _chains_text(sorted(failed))
+    advice = "A chain's folder without its failed.txt makes it try again, after a change to dualview for example."
+    if len(failed) == len(chains):
+        raise DegenerateError(f"{names} failed in an earlier sitting: {failures[0].reason} {advice}")
+    warnings.warn(
+        f"{names} failed in an earlier sitting, and the fit continues without: {failures[0].reason} The other chains may come "
+        f"to the same point. {advice}",
+        DataWarning,
+        stacklevel=5,
+    )
+    return [chain for chain in chains if chain.index not in failed]
+
+
+def _in_threads(
+    chains: list[Chain], n_workers: int, progress: Progress | None, stop: threading.Event
+) -> list[Record | Failure]:
+    """What comes of each chain, so many at a time.
+
+    Their threads have ended when this function returns or raises: compiled code that runs while the interpreter goes down can
+    crash the process.
+    """
+    if min(n_workers, len(chains)) == 1:
+        return [_outcome(chain, progress, stop) for chain in chains]
+    with ThreadPoolExecutor(n_workers, thread_name_prefix="dualview-chain") as pool:
+        futures = [pool.submit(_outcome, chain, progress, stop) for chain in chains]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            stop.set()
+            raise
+
+
+def _outcome(chain: Chain, progress: Progress | None = None, stop: threading.Event | None = None) -> Record | Failure:
+    """The draws of a chain, or why it failed; an error of any kind asks the other chains to stop."""
+    try:
+        return chain.run(progress, stop)
+    except BaseException as error:
+        if stop is not None:
+            stop.set()
+        if not isinstance(error, DegenerateError):
+            raise
+        if chain.folder is not None:
+            chain.folder.note_failure(chain.index, str(error))
+        return Failure(chain.index, str(error))
+
+
+def _failure_text(outcomes: list[Record | Failure], folder: RunFolder | None) -> str:
+    """Which chains failed and why, what the others have, and how to continue."""
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    if len(outcomes) == 1:
+        return failures[0].reason
+    names = _chains_text([failure.chain for failure in failures])
+    text = f"{names} of {len(outcomes)} (they count from 0) failed: {failures[0].reason}"
+    made = [str(max(outcome.n_draws, outcome.n_scalars)) for outcome in outcomes if isinstance(outcome, Record)]
+    if not made:
+        return text
+    text += f" The other chains were stopped; draws they have: {', '.join(made)}."
+    if folder is None:
+        return f"{text} To keep such draws, fit with checkpoint=FOLDER; fitting once more then continues the other chains."
+    return (
+        f"{text} They are in {folder.path}: fit once more with the same settings to continue those chains without the failed."
+    )
+
+
+def _chains_text(indices: list[int]) -> str:
+    return f"Chain {indices[0]}" if len(indices) == 1 else f"Chains {', '.join(str(index) for index in indices)}"
 
 
 @contextmanager

@@ -1,12 +1,12 @@
 """The Gibbs sampler: a step redraws every block given the others.
 
 In a step: clusters' means together with their users' latent vectors, where the likelihood can move them without its
-augmentation; the scale of the latent vectors, then their location; each view's components and base parameters, (C1) to (C5) and
-β; splits and merges of clusters, in some of the steps; every user's cluster together with its latent vector, (C7) and (C11); α,
-(C9) or (C10); the likelihood's own parameters, (C8). All but the first and the last is one compiled call; with a plain likelihood
-all of it is, and one call makes many steps and keeps their draws. Very many users, and users who share vectors, are taken in
-blocks instead, with the parts that allow it on several threads; neither the number of steps in a call nor the number of threads
-changes anything.
+augmentation; the scale of the latent vectors, then their location; each view's components and base parameters, (C1) to (C5)
+and β; splits and merges of clusters, in some of the steps; every user's cluster together with its latent vector, (C7) and
+(C11); α, (C9) or (C10); the likelihood's own parameters, (C8). All but the first and the last is one compiled call; with a
+plain likelihood all of it is, and one call makes many steps and keeps their draws. Very many users, and users who share
+vectors, are taken in blocks instead, with the parts that allow it on several threads; neither the number of steps in a call
+nor the number of threads changes anything.
 """
 
 from dataclasses import dataclass, replace
@@ -35,6 +35,8 @@ Stream = NDArray[np.uint64]  # as in ``kernels.streams``
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
 _ONE_NOT_KEPT = np.zeros(1, dtype=np.bool_)
 _NOT_PLAIN = Plain.none()
+_NARROW = 1e-12  # of a variance: a mean that such clusters pull at keeps no digits along wider directions
+_NOBODY = assign.Lost(-1, assign.NO_WEIGHT)
 BLOCK = 6000  # users of one table; not a power of two, so that a user's cells do not share a place in the cache
 
 
@@ -165,7 +167,7 @@ class Moving:
     n_opened: int = 0
     n_steps: int = 1
     unfinished: bool = False  # a joint draw is to come
-    lost: int = -1  # a user without a cluster
+    lost: assign.Lost = _NOBODY
     collapsed: int = -1  # a view, 0 or 1
 
     @classmethod
@@ -232,7 +234,7 @@ class Moving:
         self.columns = (*components, *latent_components)
         counts = self.redraw_assignments(rng, n_auxiliary)
         self.collapsed = sweep.collapsed_view(self.base[2], self.latent_base[2])
-        if self.lost < 0:
+        if self.lost.user < 0:
             self.alpha = self.model.partition.redraw_alpha(rng, counts, self.alpha)
 
     def redraw_assignments(self, rng: Stream, n_auxiliary: int) -> NDArray[np.int64]:
@@ -304,8 +306,8 @@ class Moving:
                     (self.base, self.latent_base),
                 )
             self.n_opened += opened
-            if lost >= 0:
-                self.lost = lost + users.start
+            if lost.user >= 0:
+                self.lost = lost._replace(user=lost.user + users.start)
                 break
         return counts
 
@@ -321,7 +323,7 @@ class Moving:
 
     def _assign_apart(
         self, rng: Stream, users: slice, counts: Labels, pool: Labels, table: Array, weights: Any, x: Array, noises: Array
-    ) -> tuple[Labels, Array, int, int]:
+    ) -> tuple[Labels, Array, int, assign.Lost]:
         """What observations say of clusters, z in turn, then latent vectors, on a thread for each half.
 
         The table holds what observations say, so the pool's members keep their means. Returns the users of every column, their
@@ -344,12 +346,12 @@ class Moving:
         tell(0, (0, len(counts)))
         nobody, nothing, cores = np.empty((n_users, 0)), tuple(Terms.none(n_users)), (np.empty((0, 0, 0)), np.empty((0, 0, 0)))
         while True:
-            first, opened = assign.assign(
+            first, opened, lost = assign.assign(
                 rng, first, z, counts, pool, table, weights, x, nobody, nothing, self.columns, noises, cores, bases, 1
             )
             n_opened += opened
-            if first < 0:
-                return counts, noises, n_opened, -1 - first
+            if lost.user >= 0:
+                return counts, noises, n_opened, lost
             if first == n_users:
                 break
             if counts.min() >= 0:
@@ -358,7 +360,7 @@ class Moving:
                 assign.tabulate(table, first, column, x, self.columns[0][column], self.columns[1][column])
                 tell(first, (column, column + 1))
         list(threads.apply(draw, [(split(rng), half) for half in halves]))
-        return counts, noises, n_opened, -1
+        return counts, noises, n_opened, lost
 
     def _table(self, x: Array, counts: NDArray[np.int64]) -> Array:
         """The features' log likelihoods (C, U), half of the columns at a time."""
@@ -380,10 +382,20 @@ class Moving:
 
     def check(self) -> None:
         """Raise where numbers have run out of range."""
-        if self.collapsed >= 0:
-            raise DegenerateError(_collapse_message(("features", "behavior")[self.collapsed]))
-        if self.lost >= 0:
-            raise DegenerateError(_no_weight_message(self.lost))
+        view = self._narrow_view() if self.collapsed < 0 <= self.lost.user else self.collapsed
+        if view >= 0:
+            raise DegenerateError(_collapse_message(("features", "behavior")[view]))
+        if self.lost.user >= 0:
+            raise DegenerateError(_lost_message(self.lost))
+
+    def _narrow_view(self) -> int:
+        """The first view whose clusters are so narrow in some direction that digits run out: 0, 1, or −1 for none."""
+        for view, (_, _, covariance, _) in enumerate((self.base, self.latent_base)):
+            if covariance.size and not np.isfinite(covariance).all():
+                return view
+            if covariance.size and np.linalg.eigvalsh(covariance)[0] < _NARROW:
+                return view
+        return -1
 
     def state(self, latent: Array | None, params: Params) -> State:
         """The next state."""
@@ -407,14 +419,20 @@ def _no_view(n_components: int) -> GaussianState:
 def _collapse_message(view: str) -> str:
     return (
         f"The {view} view has collapsed: its clusters shrank onto single points, so the posterior has no finite shape. This "
-        "happens when a column takes only a few distinct values, as a category or a rounded number does, or when one "
-        "extreme value leaves no digits for the others. Leave such columns or values out, or add noise of the size of the "
-        "rounding."
+        "happens when users have the same features, when a column takes only a few distinct values, as a category or a "
+        "rounded number does, or when one extreme value leaves no digits for the others. Leave such columns or values out, or "
+        "add noise of the size of the rounding."
     )
 
 
-def _no_weight_message(user: int) -> str:
+def _lost_message(lost: assign.Lost) -> str:
+    if lost.column is not None:
+        return (
+            f"The log density of user {lost.user} (users count from 0) under component {lost.column} is NaN or infinite, which "
+            "it can be for no data: a cluster has shrunk onto a single point, or this is a bug in dualview. Look for columns "
+            "that take only a few distinct values and for users with the same features; if there are none, please report it."
+        )
     return (
-        f"User {user} has probability 0 under every cluster: numbers ran out of range. Look for an extreme value in its row, "
-        "and for columns that take only a few distinct values."
+        f"User {lost.user} (users count from 0) has probability 0 under every cluster: numbers ran out of range. Look for an "
+        "extreme value in its row, and for columns that take only a few distinct values."
     )

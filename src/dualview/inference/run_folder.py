@@ -82,6 +82,21 @@ class RunFolder:
         """The files of one chain."""
         return ChainFiles(self.path / f"chain-{index}")
 
+    def failure(self, index: int) -> str | None:
+        """Why a chain failed in an earlier sitting; None where it did not."""
+        path = self._failure_file(index)
+        try:
+            return path.read_text() if path.exists() else None
+        except (OSError, ValueError) as error:
+            raise FileError(f"{path} cannot be read ({error}).") from error
+
+    def note_failure(self, index: int, reason: str) -> None:
+        """Keep why a chain failed: it would fail again in the same place."""
+        write_whole(self._failure_file(index), reason.encode())
+
+    def _failure_file(self, index: int) -> Path:
+        return self.path / f"chain-{index}" / "failed.txt"
+
     def manifest(self) -> dict[str, Any] | None:
         """What the run was made with; None in a new folder."""
         path = self.path / "manifest.json"

@@ -4,11 +4,10 @@ Given the components such users do not depend on each other, so some can be done
 (C, U), counts (C,) as in ``assign``, terms as in ``messages``, noises (C,) as in ``noise``; users from first to end.
 """
 
-import math
-
 import numpy as np
 
 from dualview.kernels.compiling import compiled
+from dualview.kernels.draws import log_root
 from dualview.kernels.messages import draw_latent, evidence, evidence_of_one, grip_of, pull_of, shift
 from dualview.kernels.noise import misfit_of, noise_gain, set_noise
 
@@ -33,7 +32,7 @@ def tell(table, first, end, first_column, end_column, counts, latent, latent_mea
                     exponent, factor = evidence_of_one(
                         latent_means[c, 0], latent_factors[c, 0, 0], latent[u, 0], ratio * pull[0], ratio * grip[0, 0]
                     )
-                    table[c, u] += exponent + math.log(factor)
+                    table[c, u] += exponent + log_root(factor)
                 else:
                     table[c, u] += evidence(latent_means[c], latent_factors[c], latent[u], ratio, pull, grip, gap, matrix)
 

@@ -15,11 +15,12 @@ in ``noise``, cores as in ``pool`` and bases those of the two views.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from dualview.kernels.compiling import compiled, inlined
-from dualview.kernels.draws import place_of
+from dualview.kernels.draws import log_root, place_of
 from dualview.kernels.gaussian import draw_into
 from dualview.kernels.linalg import copy_into
 from dualview.kernels.messages import (
@@ -39,7 +40,20 @@ from dualview.kernels.noise import draw_noise, misfit_of, noise_gain, set_noise
 from dualview.kernels.pool import cover, uncover
 from dualview.kernels.streams import random
 
-NO_WEIGHT = -1
+NO_WEIGHT = -1  # what ``choose`` returns where no column has any weight
+NOT_FINITE = -2  # and less by i, where the exponent of column i is NaN or +inf
+
+
+class Lost(NamedTuple):
+    """A user without a column to go to, −1 for nobody, and what ``choose`` returned for it."""
+
+    user: int
+    verdict: int
+
+    @property
+    def column(self) -> int | None:
+        """The column whose exponent is NaN or +inf; None where there is none."""
+        return NOT_FINITE - self.verdict if self.verdict <= NOT_FINITE else None
 
 
 @compiled
@@ -48,7 +62,7 @@ def tabulate(table, first, column, x, mean, factor):
     n_dims, n_users = x.shape
     constant = -0.5 * n_dims * math.log(2.0 * math.pi)
     for i in range(n_dims):
-        constant += math.log(factor[i, i])
+        constant += log_root(factor[i, i])
     for u in range(first, n_users):
         table[column, u] = constant
     projection = np.empty(n_users)
@@ -87,20 +101,26 @@ def _weight(count, spread, new_weight, n_pool):
 
 @inlined
 def choose(weights, exponents, uniform):
-    """Index i with probability ∝ weights[i] exp(exponents[i]), by inversion of one uniform number; −1 if none can be.
+    """Index i with probability ∝ weights[i] exp(exponents[i]), by inversion of one uniform number.
 
-    The weights are used up.
+    An exponent of −inf leaves an index out: a density that has run below all numbers. NO_WEIGHT if that leaves none. An
+    exponent of NaN or +inf is no density: NOT_FINITE − i for the first such i. The weights are used up.
     """
-    top = -math.inf
+    top, chosen = -math.inf, NO_WEIGHT
     for i in range(weights.shape[0]):
         if weights[i] != 0.0 and not exponents[i] <= top:
             top = exponents[i]
-    total = 0.0
-    for i in range(weights.shape[0]):
-        if weights[i] != 0.0:
-            weights[i] *= math.exp(exponents[i] - top)
-            total += weights[i]
-    return place_of(uniform * total, weights) if 0.0 < total < math.inf else NO_WEIGHT
+            if chosen == NO_WEIGHT and not top < math.inf:
+                chosen = NOT_FINITE - i
+    if chosen == NO_WEIGHT and top > -math.inf:
+        total = 0.0
+        for i in range(weights.shape[0]):
+            if weights[i] != 0.0:
+                weights[i] *= math.exp(exponents[i] - top)
+                total += weights[i]
+        if 0.0 < total < math.inf:
+            chosen = place_of(uniform * total, weights)
+    return chosen
 
 
 @inlined
@@ -133,9 +153,9 @@ def replace_in_pool(chosen, counts, pool):
 def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, cores, bases, most):
     """In place on all but weights, x and bases: redraw z_u and f_u for u = first, first + 1, …, (C11).
 
-    weights = (spread, new_weight): a cluster weighs its count + spread, a pool member new_weight. Returns (u, opened): u = U
-    when all are done, less when there is no free column left for user u or when most clusters have been opened (−1: no limit),
-    −1 − u when user u has no column of positive weight.
+    weights = (spread, new_weight): a cluster weighs its count + spread, a pool member new_weight. Returns (u, opened, lost):
+    u = U when all are done, less when there is no free column left for user u, when most clusters have been opened (−1: no
+    limit), or when user u cannot choose a column; lost says that, a ``Lost``.
     """
     means, factors, latent_means, latent_factors = columns
     starts, rows, loads, squares, residual, precision, gram, weighted, noise, noise_dof = terms
@@ -154,7 +174,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
         n_free += counts[c] < 0
     for u in range(first, n_users):
         if (n_pool > 0 and n_free == 0) or n_opened == most:
-            return u, n_opened
+            return u, n_opened, Lost(-1, NO_WEIGHT)
         own = z[u]
         if leave(rng, own, counts, pool) >= 0:
             n_free += 1
@@ -195,7 +215,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
                     exponents[c] += evidence(latent_means[c], latent_factors[c], latent[u], ratio, pull, grip, gap, matrix)
         chosen = choose(column_weights, exponents, random(rng))
         if chosen < 0:
-            return -1 - u, n_opened
+            return u, n_opened, Lost(u, chosen)
         opens = counts[chosen] == 0 and n_pool > 0
         if opens:
             fresh = replace_in_pool(chosen, counts, pool)
@@ -228,7 +248,7 @@ def assign(rng, first, z, counts, pool, table, weights, x, latent, terms, column
                 tabulate(table, u + 1, chosen, x, means[chosen], factors[chosen])
         if apart and n_latent > 0 and not (pooled and chosen == own):
             shift(starts[u], starts[u + 1], rows, loads, residual, step)
-    return n_users, n_opened
+    return n_users, n_opened, Lost(-1, NO_WEIGHT)
 
 
 @inlined

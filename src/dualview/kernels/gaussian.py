@@ -189,9 +189,10 @@ def redraw_view(rng, counts, totals, scatters, base_mean, base_precision, base_c
 
 @compiled
 def collapsed(base_covariance):
-    """Whether W_0 is no number any more, or so small that its clusters have shrunk onto single points."""
+    """Whether W_0 is no number any more, or so small in some direction that its clusters have shrunk onto single points."""
+    factor = cholesky(base_covariance)
     for i in range(base_covariance.shape[0]):
-        if not _SMALLEST < base_covariance[i, i] < math.inf:
+        if not _SMALLEST < base_covariance[i, i] < math.inf or math.isnan(factor[i, i]):
             return True
     return False
 

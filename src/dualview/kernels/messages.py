@@ -111,9 +111,12 @@ def evidence(mean, factor, latent, ratio, pull, grip, gap, matrix):
     """Log of the integral over f of N(f; mean, (T Tᵀ)⁻¹) times the observations' likelihood, relative to that at latent.
 
     ratio: what the observations' precision is to be multiplied by, and so pull and grip. Leaves in gap and matrix what
-    ``draw_latent`` needs: C⁻¹ (pull − grip δ) and lower C with C Cᵀ = T Tᵀ + grip, where δ = mean − latent.
+    ``draw_latent`` needs: C⁻¹ (pull − grip δ) and lower C with C Cᵀ = T Tᵀ + grip, where δ = mean − latent. −inf where the
+    factor has a 0 on its diagonal, as ``wishart_factor`` says.
     """
     n_dims = mean.shape[0]
+    if factor[0, 0] == 0.0:
+        return -math.inf
     towards, prior = np.empty(n_dims), np.empty(n_dims)  # C⁻¹ pull and C⁻¹ T Tᵀ δ, from which nothing large cancels
     for i in range(n_dims):
         towards[i] = ratio * pull[i]
@@ -141,7 +144,7 @@ def evidence_of_one(mean, factor, latent, pull, grip):
     """``evidence`` for q = 1, from plain numbers: its exponent, and the factor before the exponential."""
     away = mean - latent
     prior = factor * factor
-    inverse = 1.0 / (prior + grip)
+    inverse = 1.0 / (prior + grip) if factor != 0.0 else 0.0
     return 0.5 * inverse * (pull * pull + prior * away * (2.0 * pull - grip * away)), factor * math.sqrt(inverse)
 
 

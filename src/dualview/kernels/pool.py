@@ -3,6 +3,7 @@
 A member has a precision S_j in each view, from (M3); its mean is integrated out, so that a vector's law in it is
 N(μ_0, S_j⁻¹ + R_0⁻¹). While it is in the pool its column holds that mean and the factor of that precision, and core (C, D, D)
 holds the factor of S_j. Whoever opens the cluster draws its mean, (C2). Without a core (no rows) columns are what they hold.
+A member whose factor has a 0 on its diagonal, as ``wishart_factor`` says, keeps it: nobody opens it.
 """
 
 import numpy as np
@@ -24,6 +25,9 @@ def cover(column, means, factors, core, base):
         means[column, j] = base[0][j]
         for i in range(n_dims):
             core[column, i, j] = factors[column, i, j]
+    if factors[column, 0, 0] == 0.0:
+        return
+    for j in range(n_dims):
         for i in range(j, n_dims):  # spread = T⁻ᵀ, a lower factor of S⁻¹
             rest = 1.0 if i == j else 0.0
             for k in range(j, i):

@@ -26,7 +26,7 @@ import numpy as np
 
 from dualview.kernels.compiling import compiled
 from dualview.kernels.concentration import log_rising
-from dualview.kernels.draws import normal, place_of, wishart_factor
+from dualview.kernels.draws import log_root, normal, place_of, wishart_factor
 from dualview.kernels.gaussian import component_mean
 from dualview.kernels.linalg import add_to_cholesky, cholesky, factorise, join_cholesky, multiply, outer_square, solve_lower
 from dualview.kernels.special import log_gamma
@@ -134,7 +134,7 @@ def log_weight(s, n, view):
     n_dims = root.shape[0]
     away, pulled, held, matrix = work[0], work[1], work[2], np.empty((n_dims, n_dims))
     for i in range(n_dims):
-        total += math.log(factors[s, i, i]) + log_rising(0.5 * (dof - i), 0.5 * (n - 1.0))
+        total += log_root(factors[s, i, i]) + log_rising(0.5 * (dof - i), 0.5 * (n - 1.0))
         total -= (n - 1.0) * math.log(root[i, i]) + (dof + n - 1.0) * math.log(spread[s, i, i] / root[i, i])
         away[i] = average[s, i] - base_mean[i]
     outer_square(factors[s], float(n), matrix)  # n S

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dualview.kernels.assign import assign, column_counts, compact, fill, with_room
+from dualview.kernels.assign import NO_WEIGHT, Lost, assign, column_counts, compact, fill, with_room
 from dualview.kernels.compiling import compiled, inlined
 from dualview.kernels.concentration import draw_alpha, draw_table_counts
 from dualview.kernels.gaussian import cluster_sums, collapsed, draw_into, redraw_view
@@ -61,14 +61,16 @@ def grow(counts, table, columns, noises, cores):
 def reassign(rng, z, counts, pool, table, weights, x, latent, terms, columns, noises, cores, bases):
     """``assign`` for all users of the table, with more columns as they are needed.
 
-    Returns counts, columns, their noises and cores, clusters opened and the user without a column of positive weight, or −1.
+    Returns counts, columns, their noises and cores, clusters opened and who is lost.
     """
     first = n_opened = np.int64(0)
     while True:
-        first, opened = assign(rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, cores, bases, -1)
+        first, opened, lost = assign(
+            rng, first, z, counts, pool, table, weights, x, latent, terms, columns, noises, cores, bases, -1
+        )
         n_opened += opened
-        if first < 0 or first == z.shape[0]:
-            return counts, columns, noises, cores, n_opened, -1 - first if first < 0 else -1
+        if lost.user >= 0 or first == z.shape[0]:
+            return counts, columns, noises, cores, n_opened, lost
         counts, table, columns, noises, cores = grow(counts, table, columns, noises, cores)
 
 
@@ -150,8 +152,7 @@ def sweep(
 
     n_fixed: the number of components, 0 when it is inferred; then there is a pool, n_pool as in ``assign``. features (U, D) and
     x (D, U) are the same numbers; hyperpriors, those of features and of latent vectors. z, latent and the residuals change in
-    place. Returns α, the users of the components, clusters opened, a user without a column of positive weight (or −1), columns,
-    and the base of each view.
+    place. Returns α, the users of the components, clusters opened, who is lost, columns, and the base of each view.
     """
     if latent.shape[1] > 0:
         covariance = rescale_latent(rng, z, latent_means, latent_base[2], latent, terms)
@@ -215,10 +216,10 @@ def sweeps(
     """Sweeps with all that a plain likelihood redraws, one for each of the streams; those in keep (n,) are draws.
 
     Other likelihoods redraw their parameters themselves: for them there is one stream, and nothing to keep. z, latent, terms
-    and plain change in place. Ends early when a user has no column of positive weight, when a view has collapsed, or when a
+    and plain change in place. Ends early when a user is lost (see ``assign``), when a view has collapsed, or when a
     joint draw has to be made elsewhere (then the last sweep is unfinished, and not kept).
 
-    Returns how many sweeps there were; α; users of the components; clusters opened; the user without a column (or −1); the
+    Returns how many sweeps there were; α; users of the components; clusters opened; who is lost; the
     collapsed view (or −1); whether the last sweep is unfinished; columns; the base of each view; and, as in ``packing``, rows
     and labels of the draws, how many components each has, and the components.
     """
@@ -232,7 +233,7 @@ def sweeps(
     components = np.empty((n_kept * (columns[0].shape[0] + 2), component_width))
     done = n_opened = 0
     draw = used = np.int64(0)
-    lost = stuck = -1
+    lost, stuck = Lost(-1, NO_WEIGHT), -1
     unfinished = False
     counts = np.empty(0, dtype=np.int64)
     if plain[0].shape[0] > 0:
@@ -257,7 +258,7 @@ def sweeps(
         )
         done, n_opened = i + 1, n_opened + opened
         stuck = collapsed_view(base[2], latent_base[2])
-        if lost >= 0 or stuck >= 0:
+        if lost.user >= 0 or stuck >= 0:
             break
         if plain[0].shape[0] > 0 and not redraw_plain(streams[i], z, latent, columns[2], columns[3], terms, plain):
             unfinished = True
