@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dualview import datasets, errors, forum, plots, report
     from dualview.behaviors import BinaryOutcomes, PairwiseChoices, SharedOutcome, UserRegression
     from dualview.comparison import compare
+    from dualview.cross_validation import OverObservations
     from dualview.forum.data import read_forum
     from dualview.mixture import DualViewMixture
     from dualview.posterior import Posterior, load
@@ -20,6 +21,7 @@ _HOMES = {
     "BinaryOutcomes": "dualview.behaviors",
     "DualViewMixture": "dualview.mixture",
     "GaussianPrior": "dualview.units",
+    "OverObservations": "dualview.cross_validation",
     "PairwiseChoices": "dualview.behaviors",
     "Posterior": "dualview.posterior",
     "SharedOutcome": "dualview.behaviors",
@@ -33,6 +35,7 @@ __all__ = [
     "BinaryOutcomes",
     "DualViewMixture",
     "GaussianPrior",
+    "OverObservations",
     "PairwiseChoices",
     "Posterior",
     "SharedOutcome",

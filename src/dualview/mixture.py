@@ -18,8 +18,8 @@ from dualview.behaviors import Behavior
 from dualview.checks import positive_number, whole_number
 from dualview.digests import digest
 from dualview.errors import ConvergenceWarning, DataWarning, InputError
-from dualview.features import checked_features, feature_names, feature_units, row_ids, warn_of_ties
-from dualview.inference.chains import Chain, Progress, Schedule, run_chains
+from dualview.features import check_room, checked_features, feature_names, feature_units, row_ids, warn_of_ties
+from dualview.inference.chains import Chain, Progress, Schedule, check_length, run_chains
 from dualview.inference.progress import Bar
 from dualview.inference.run_folder import RunFolder, versions
 from dualview.inference.storage import Record
@@ -73,7 +73,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     checkpoint_interval : float
         Seconds between two savings.
     n_jobs : int, optional
-        Chains at a time, as joblib takes it: threads, or what ``joblib.parallel_config`` says (processes, Dask).
+        Chains at a time, as joblib takes it: threads, or what ``joblib.parallel_config`` says (processes, Dask). None: as many
+        as there are cores, and one with more than 100,000 users, unless a joblib context or a parallel search around the fit
+        says otherwise. The draws are the same.
     random_state : int, Generator, RandomState or None
         Same int, same draws.
     progress : bool or callable
@@ -171,10 +173,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             likelihood = LinkedLikelihood.of(likelihood, working, units["behavior"], units["features"])
         model = Model(partition_prior(self.n_clusters), working, likelihood, n_users, pooled=self.pooling is not None)
         start = self._start(labels, n_users, working, behavior, units)
+        coords = self._coords(range(n_users) if ids is None else ids, features, behavior)
         with contextlib.ExitStack() as stack:
             folder, seed = self._folder(stack, features, behavior, labels)
             records = self._run(stack, model, start, folder, seed)
-        coords = self._coords(range(n_users) if ids is None else ids, features, behavior)
         posterior = Posterior.from_records(records, units, likelihood, coords, self.n_clusters)
         self._take(posterior.with_data(features, behavior), behavior)
         if not self.posterior_.converged:
@@ -218,6 +220,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         limits = {"n_warmup": 0, "n_draws": 1, "thin": 1, "n_chains": 1, "n_auxiliary": 1, "n_whole": 1}
         for name, least in limits.items():
             whole_number(getattr(self, name), name, least)
+        check_length(self.n_warmup, self.n_draws, self.thin, self.n_chains)
         if self.keep not in ("draws", "summary"):
             raise InputError(f'keep must be "draws" or "summary"; got {self.keep!r}.')
         if self.link not in (None, "linear"):
@@ -253,6 +256,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
 
     def _feature_units(self, features: Array) -> Whitening:
         names = feature_names(self)
+        n_kept = self.n_draws if self.keep == "draws" else min(self.n_draws, self.n_whole)
+        check_room(len(names), self.n_chains * n_kept)
         if self.n_clusters != 1:
             warn_of_ties(features, names)
         return feature_units(features, names, self.feature_prior)
@@ -366,6 +371,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             coords["feature"] = coords["feature_other"] = feature_names(self)
         if behavior is not None:
             coords |= behavior.coords()
+        for kind, names in coords.items():
+            odd = [name for name in names if isinstance(name, str) and "\0" in name]
+            if odd:  # files of results cannot hold them
+                raise InputError(f"The name of a {kind} has a NUL character: {odd[0]!r}. Give it another name.")
         return coords
 
 

@@ -63,8 +63,8 @@ def _opened(source: Path) -> xr.DataTree:
     except Exception as error:  # a damaged file makes the layers below raise anything at all
         reason = " ".join(str(error).split()) or type(error).__name__
         raise FileError(
-            f"{source} cannot be read as a posterior ({reason[:200]}): it is not a NetCDF file, or it was cut short or damaged. "
-            f"{_remedy(source)}"
+            f"{source} cannot be read as a posterior ({reason[:200]}): it is not a NetCDF file, or it was cut short or "
+            f"damaged. {_remedy(source)}"
         ) from error
     return tree
 
@@ -99,7 +99,7 @@ def _update(state: Any, *parts: Any) -> None:
     for part in parts:
         if isinstance(part, np.ndarray) and part.dtype.kind in "biuf":
             kind = f"{part.dtype.kind}{part.dtype.itemsize} {part.shape}"
-            content = np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
+            content: Any = np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
         elif isinstance(part, np.ndarray):
             texts = [str(value).encode() for value in part.reshape(-1)]
             kind, content = f"text {part.shape} {[len(text) for text in texts]}", b"".join(texts)
