@@ -76,10 +76,9 @@ def _foreign(values: Any, name: str) -> tuple[NDArray[np.bool_], Any] | None:
 
     A DataFrame is looked at column by column: polars makes numbers of dates when it makes one array of all columns.
     """
-    kinds = {getattr(kind, "kind", "O") for kind in getattr(values, "dtypes", [None])}
-    if kinds <= set("buif"):  # pandas' own word for it, which saves a look at each of very many columns
-        return None
     names = column_names(values) if hasattr(values, "__getitem__") else None
+    if names and all(getattr(kind, "kind", "O") in "buif" for kind in getattr(values, "dtypes", "?")):
+        return None  # pandas' own word for it, which saves a look at each of very many columns
     if names is None or len(set(names)) < len(names):
         columns = [_asarray(values, name)]
     else:
