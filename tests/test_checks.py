@@ -131,7 +131,7 @@ def test_columns_of_text_are_named(library):
 
 
 def test_something_else():
-    with pytest.raises(InputError, match="outcome must hold numbers only; got something else"):
+    with pytest.raises(InputError, match="outcome must hold numbers only; got something of type dict"):
         checks.numbers(np.array([{}, []], dtype=object), "outcome", n_dims=1)
     with pytest.raises(InputError, match="covariates must be an array of numbers; got something else"):
         checks.numbers([[1, 2], [3]], "covariates", n_dims=2)

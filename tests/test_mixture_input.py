@@ -1,6 +1,7 @@
 """What DualViewMixture does with input of every kind: bad input is told why, odd input is used right."""
 
 import contextlib
+import datetime
 
 import numpy as np
 import pandas as pd
@@ -76,6 +77,50 @@ class TestFeatures:
             fit(pd.DataFrame({"day": pd.date_range("2020", periods=N_USERS), "b": X[:, 0]}))
         with pytest.raises(InputError, match="X must hold numbers only; got complex numbers"):
             fit(X + 1j)
+
+    @pytest.mark.parametrize("unit", ["D", "ms", "us", "ns"])
+    def test_dates_and_spans_of_polars(self, unit):
+        days = np.datetime64("2020-01-01") + np.arange(N_USERS)
+        series = pl.Series(days).cast(pl.Date) if unit == "D" else pl.Series(days).cast(pl.Datetime(unit))
+        for odd, words in ((series, "dates"), (series - series[0], "time spans")):
+            table = pl.DataFrame({"a": X[:, 0], "when": odd, "b": X[:, 1]})
+            with pytest.raises(InputError, match=rf"X must hold numbers only; got .*{words}.*, in column\(s\) when\."):
+                fit(table)
+        hours = pl.DataFrame({"clock": pl.Series([datetime.time(h) for h in range(N_USERS)])})
+        with pytest.raises(InputError, match=r"X must hold numbers only; got .*, in column\(s\) clock\."):
+            fit(hours)
+        with pytest.raises(InputError, match=r"covariates must hold numbers only; got .*, in column\(s\) when\."):
+            shared(covariates=pl.DataFrame({"when": pl.Series(np.arange(N_THREADS)).cast(pl.Date)}))
+        with pytest.raises(InputError, match="outcome must hold numbers only; got "):
+            shared(outcome=pl.Series(np.arange(N_THREADS)).cast(pl.Date))
+
+    def test_periods_and_intervals_of_pandas(self):
+        months = pd.period_range("2020-01", periods=N_USERS, freq="M")
+        with pytest.raises(InputError, match=r"got periods, such as 2020-01, in column\(s\) month\. Convert it"):
+            fit(pd.DataFrame({"a": X[:, 0], "month": months}))
+        with pytest.raises(InputError, match=r"got something of type Interval, in column\(s\) bin\. Each cell of this"):
+            fit(pd.DataFrame({"a": X[:, 0], "bin": pd.cut(X[:, 1], 3)}))
+        with pytest.raises(InputError, match=r"got something of type list, in column\(s\) pair\."):
+            fit(pd.DataFrame({"a": X[:, 0], "pair": [[1.0, 2.0]] * N_USERS}))
+
+    def test_repeated_names_of_columns(self):
+        table = pd.DataFrame(np.column_stack([X, X[:, 0] ** 2]), columns=["age", "height", "age"])
+        with pytest.raises(InputError, match=r"X must name each column once; more than once: age\. Rename or drop them"):
+            fit(table)
+        with pytest.raises(InputError, match=r"covariates must name each column once; more than once: hour\."):
+            shared(covariates=pd.DataFrame(np.zeros((N_THREADS, 2)), columns=["hour", "hour"]))
+        with pytest.raises(InputError, match=r"design must name each column once; more than once: dose\."):
+            dv.UserRegression([0, 1], pd.DataFrame(np.zeros((2, 2)), columns=["dose", "dose"]), [1.0, 2.0])
+
+    def test_names_with_a_nul(self):
+        with pytest.raises(InputError, match=r"The name of a feature has a NUL character: 'a\\x00ge'\. Give it another"):
+            fit(pd.DataFrame(X, columns=["a\0ge", "height"]))
+
+    def test_more_columns_than_memory_has_room_for(self, monkeypatch):
+        monkeypatch.setattr("dualview.features._memory", lambda: 1e3)
+        with pytest.raises(InputError, match=r"X has 2 columns: 100 draws of two 2 × 2 matrices take .* Leave columns out"):
+            fit(n_draws=100)
+        assert finite(fit(n_draws=3))
 
     @pytest.mark.parametrize("bad", [X[:, 0], pd.Series(X[:, 0]), pl.Series(X[:, 0]), 3.0, np.zeros((3, 3, 3))])
     def test_wrong_dimensions(self, bad):
@@ -154,6 +199,13 @@ class TestParameters:
             return
         with pytest.raises(InputError, match=rf"{name}.* must be a whole number of at least [01]; got {value!r}\."):
             fit(**{name: value})
+
+    def test_fits_that_would_never_end(self):
+        message = r"at most 1,000,000,000 iterations a chain; got 5 \+ 3 × 1,000,000,000,000 = 3,000,000,000,005\. Draw fewer"
+        with pytest.raises(InputError, match=message):
+            fit(thin=10**12)
+        with pytest.raises(InputError, match=r"n_chains must be at most 10,000; got 1,000,000,000"):
+            fit(n_chains=10**9)
 
     def test_more_clusters_than_users(self):
         with pytest.raises(InputError, match=r"n_clusters must be at most the number of users, 12; got 13\."):

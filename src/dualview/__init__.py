@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dualview.behaviors import BinaryOutcomes, PairwiseChoices, SharedOutcome, UserRegression
     from dualview.comparison import compare
     from dualview.concentrations import Gamma, InverseGamma
+    from dualview.cross_validation import OverObservations
     from dualview.forum.data import read_forum
     from dualview.mixture import DualViewMixture
     from dualview.posterior import Posterior, load
@@ -23,6 +24,7 @@ _HOMES = {
     "Gamma": "dualview.concentrations",
     "GaussianPrior": "dualview.units",
     "InverseGamma": "dualview.concentrations",
+    "OverObservations": "dualview.cross_validation",
     "PairwiseChoices": "dualview.behaviors",
     "Posterior": "dualview.posterior",
     "SharedOutcome": "dualview.behaviors",
@@ -38,6 +40,7 @@ __all__ = [
     "Gamma",
     "GaussianPrior",
     "InverseGamma",
+    "OverObservations",
     "PairwiseChoices",
     "Posterior",
     "SharedOutcome",

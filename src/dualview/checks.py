@@ -1,6 +1,7 @@
 """Checks of input at the door. A message says what was wanted, what came, and what to do."""
 
 import datetime
+import decimal
 import numbers as abstract
 from collections.abc import Callable
 from typing import Any
@@ -9,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.errors import InputError
+from dualview.errors import InputError, InputTypeError
 
 Array = NDArray[np.float64]
 
 SMALLEST, LARGEST = 1e-100, 1e100  # leaves room for squares, products and heavy tails of draws
 _SHOWN = 5  # rows or columns that a message names
 _KINDS = {"U": "text", "S": "text", "T": "text", "M": "dates", "m": "time spans", "c": "complex numbers"}
-_NO_NUMBERS = (str, bytes, complex, datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
+_NUMBERS = (abstract.Real, decimal.Decimal, np.bool_)
+_KNOWN = (str, bytes, complex, datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)  # what has a word in messages
 
 
 def whole_number(value: Any, name: str, least: int) -> int:
@@ -43,19 +45,58 @@ def column_names(table: Any) -> list[str] | None:
     return [str(c) for c in columns]
 
 
+def refuse_repeated_columns(table: Any, name: str) -> None:
+    """Raise where two columns of a DataFrame have the same name."""
+    names = column_names(table)
+    if names is None or len(set(names)) == len(names):
+        return
+    repeated = sorted({column for column in names if names.count(column) > 1})
+    raise InputError(f"{name} must name each column once; more than once: {_listed(repeated)}. Rename or drop them.")
+
+
 def refuse_non_numbers(values: Any, name: str) -> None:
-    """Raise on text, dates and complex numbers, digits in quotes included."""
-    cells = _asarray(values, name)
-    kind = cells.dtype.kind
-    if kind in "buif":
+    """Raise on text, dates, periods, lists and complex numbers, digits in quotes included."""
+    found = _foreign(values, name)
+    if found is None:
         return
-    foreign = _cells_where(cells, lambda v: isinstance(v, _NO_NUMBERS)) if kind == "O" else np.full(cells.shape, True)
-    if not foreign.any():
-        return
-    example = next((value for value in cells[foreign] if not _is_digits(value)), cells[foreign][0])
-    what = _KINDS.get(np.asarray(example).dtype.kind, "dates or time spans")
+    foreign, example = found
+    where = _where(foreign, values)
+    if not isinstance(example, _KNOWN) and not hasattr(example, "ordinal"):
+        raise InputTypeError(
+            f"{name} must hold numbers only; got something of type {type(example).__name__}{where}. Each cell of this argument "
+            "must be a number, not a string, list or record of numbers."
+        )
+    what = "periods" if hasattr(example, "ordinal") else _KINDS.get(np.asarray(example).dtype.kind, "dates or time spans")
     remedy = "Complex data not supported." if "complex" in what else "Convert it to numbers, encode it or drop it."
-    raise InputError(f"{name} must hold numbers only; got {what}, such as {example!s:.40}{_where(foreign, values)}. {remedy}")
+    raise InputError(f"{name} must hold numbers only; got {what}, such as {example!s:.40}{where}. {remedy}")
+
+
+def _foreign(values: Any, name: str) -> tuple[NDArray[np.bool_], Any] | None:
+    """Which cells are no numbers, and one of them; None where all are.
+
+    A DataFrame is looked at column by column: polars makes numbers of dates when it makes one array of all columns.
+    """
+    names = column_names(values) if hasattr(values, "__getitem__") else None
+    if names and all(getattr(kind, "kind", "O") in "buif" for kind in getattr(values, "dtypes", "?")):
+        return None  # pandas' own word for it, which saves a look at each of very many columns
+    if names is None or len(set(names)) < len(names):
+        columns = [_asarray(values, name)]
+    else:
+        columns = [_asarray(values[column], name) for column in names]
+    if all(column.dtype.kind in "buif" for column in columns):
+        return None
+    masks = [_foreign_cells(column) for column in columns]
+    if not any(mask.any() for mask in masks):
+        return None
+    cells, mask = next((column, mask) for column, mask in zip(columns, masks, strict=True) if mask.any())
+    example = next((value for value in cells[mask] if not _is_digits(value)), cells[mask][0])
+    return (masks[0] if names is None or len(columns) < len(names) else np.column_stack(masks)), example
+
+
+def _foreign_cells(cells: NDArray[Any]) -> NDArray[np.bool_]:
+    if cells.dtype.kind == "O":
+        return _cells_where(cells, lambda value: not (isinstance(value, _NUMBERS) or _is_missing(value)))
+    return np.full(cells.shape, cells.dtype.kind not in "buif")
 
 
 def _is_digits(value: Any) -> bool:

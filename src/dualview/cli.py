@@ -588,6 +588,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"{error} {more}")
     except (DualViewError, OSError) as error:
         return _complain(_with_options(str(error), called))
+    except MemoryError as error:
+        return _complain(f"Out of memory ({error or 'no size given'}). Use fewer users, columns or draws, or --keep summary.")
     except KeyboardInterrupt as error:
         return _complain(f"stopped: {str(error).removeprefix('stopped ')}" if str(error) else "stopped", code=130)
     return 0

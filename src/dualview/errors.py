@@ -9,6 +9,10 @@ class InputError(DualViewError, ValueError):
     """The input is not what was wanted; the message says what was, what came and what to do."""
 
 
+class InputTypeError(InputError, TypeError):
+    """The input holds things of a kind that cannot be numbers."""
+
+
 class DegenerateError(DualViewError, ArithmeticError):
     """The posterior has no finite shape on these data: numbers ran out of range during sampling."""
 

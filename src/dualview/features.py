@@ -1,5 +1,6 @@
 """The feature matrix X (U, D): what is accepted, what its columns are called, in which units the model sees it."""
 
+import os
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from dualview.behaviors import Behavior
-from dualview.checks import check_finite, check_range, names_text, refuse_non_numbers
+from dualview.checks import check_finite, check_range, names_text, refuse_non_numbers, refuse_repeated_columns
 from dualview.errors import DataWarning, InputError
 from dualview.units import GaussianPrior, Whitening
 
@@ -49,6 +50,7 @@ def row_ids(X: Any) -> list[str] | None:
 
 
 def _check_table(X: Any, least: int) -> None:
+    refuse_repeated_columns(X, "X")
     refuse_non_numbers(X, "X")
     shape = np.shape(X)
     if len(shape) != 2:
@@ -59,6 +61,25 @@ def _check_table(X: Any, least: int) -> None:
     if shape[0] < least:
         wanted = {1: "Give at least one user", 2: "A mixture needs at least two users"}[least]
         raise InputError(f"{wanted}; X has {shape[0]} sample(s), that is row(s).")
+
+
+def check_room(n_features: int, n_draws: int) -> None:
+    """Raise where draws of the features' base matrices, two of (D, D) each, need more memory than the machine has."""
+    needed, there = 16.0 * n_draws * n_features**2, _memory()
+    if needed > there:
+        raise InputError(
+            f"X has {n_features:,} columns: {n_draws:,} draws of two {n_features:,} × {n_features:,} matrices take "
+            f"{needed / 1e9:,.0f} GB, and this machine has {there / 1e9:,.0f} GB. Leave columns out, reduce them first (for "
+            "example to principal components), or keep fewer draws."
+        )
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine; without a limit where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):  # Windows
+        return float("inf")
 
 
 def feature_names(estimator: Any) -> list[str]:

@@ -20,6 +20,7 @@ from dualview.concentrations import concentration, concentration_from_text
 from dualview.digests import digest
 from dualview.errors import ConvergenceWarning, DataWarning, DegenerateError, InputError
 from dualview.features import (
+    check_room,
     checked_features,
     feature_names,
     feature_units,
@@ -29,7 +30,7 @@ from dualview.features import (
     warn_of_many_features,
     warn_of_ties,
 )
-from dualview.inference.chains import Chain, Progress, Schedule, run_chains
+from dualview.inference.chains import Chain, Progress, Schedule, check_length, run_chains
 from dualview.inference.progress import Bar
 from dualview.inference.run_folder import RunFolder, versions
 from dualview.inference.storage import Record
@@ -92,7 +93,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     checkpoint_interval : float
         Seconds between two savings.
     n_jobs : int, optional
-        Chains at a time, as joblib takes it: threads, or what ``joblib.parallel_config`` says (processes, Dask).
+        Chains at a time, as joblib takes it: threads, or what ``joblib.parallel_config`` says (processes, Dask). None: as many
+        as there are cores, and one with more than 100,000 users, unless a joblib context or a parallel search around the fit
+        says otherwise. The draws are the same.
     random_state : int, Generator, RandomState or None
         Same int, same draws.
     progress : bool or callable
@@ -194,13 +197,13 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         partition = partition_prior(self.n_clusters, concentration(self.alpha))
         model = Model(partition, working, likelihood, n_users, pooled=self.pooling is not None)
         start = self._start(labels, n_users, working, behavior, units)
+        coords = self._coords(users, features, behavior)
         with contextlib.ExitStack() as stack:
             folder, seed = self._folder(stack, features, behavior, labels)
             try:
                 records = self._run(stack, model, start, folder, seed)
             except DegenerateError as error:
                 raise DegenerateError(_with_culprits(str(error), features, users)) from error
-        coords = self._coords(users, features, behavior)
         posterior = Posterior.from_records(records, units, likelihood, coords, self.n_clusters, self._alpha_text)
         self._take(posterior.with_data(features, behavior), behavior)
         if not self.posterior_.converged:
@@ -251,6 +254,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         limits = {"n_warmup": 0, "n_draws": 1, "thin": 1, "n_chains": 1, "n_auxiliary": 1, "n_whole": 1}
         for name, least in limits.items():
             whole_number(getattr(self, name), name, least)
+        check_length(self.n_warmup, self.n_draws, self.thin, self.n_chains)
         if self.keep not in ("draws", "summary"):
             raise InputError(f'keep must be "draws" or "summary"; got {self.keep!r}.')
         if self.link not in (None, "linear"):
@@ -287,6 +291,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
 
     def _feature_units(self, features: Array, users: Sequence[Any]) -> Whitening:
         names = feature_names(self)
+        n_kept = self.n_draws if self.keep == "draws" else min(self.n_draws, self.n_whole)
+        check_room(len(names), self.n_chains * n_kept)
         units = feature_units(features, names, self.feature_prior)
         warn_of_ties(features, names, users, self.n_clusters)
         if self.n_clusters != 1 and self.feature_prior is None:
@@ -411,6 +417,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             coords["feature"] = coords["feature_other"] = feature_names(self)
         if behavior is not None:
             coords |= behavior.coords()
+        for kind, names in coords.items():
+            odd = [name for name in names if isinstance(name, str) and "\0" in name]
+            if odd:  # files of results cannot hold them
+                raise InputError(f"The name of a {kind} has a NUL character: {odd[0]!r}. Give it another name.")
         return coords
 
 

@@ -54,6 +54,43 @@ class Predictions:
             raise InputError("This model was fitted without features, so it cannot place users by them: fit(X, behavior) can.")
         return self._new_users(X, None).probabilities()
 
+    def score_samples(self, X: Any) -> Array:
+        """Log density of each new user's features under the posterior predictive distribution, in the units of X, (J,).
+
+        The density is the mean over all draws of the mixture's density, a new cluster included where one can be opened. Where
+        the features of the fit span fewer dimensions than they have columns, it is the density inside that space.
+        """
+        check_is_fitted(self, "posterior_")
+        units = self.posterior_.units
+        if "features" not in units:
+            raise InputError(
+                "This model was fitted without features, so they have no density: fit(X, behavior) gives one, and score(None, "
+                "behavior) scores outcomes."
+            )
+        return self._new_users(X, None).log_density() - units["features"].log_volume
+
+    def score(self, X: Any = None, y: Any = None) -> float:
+        """Mean log predictive density: of outcomes where y is a behaviour, else of the users' features. More is better.
+
+        Parameters
+        ----------
+        X : array or DataFrame (J, D), optional
+            Features of new users, whose :meth:`score_samples` are averaged. With a behaviour they are those of the users of the
+            fit, which the outcomes are predicted from already, and are not looked at.
+        y : behaviour of the kind that was fitted, with outcomes, optional
+            Observations of the users of the fit that it has not seen; the log densities of ``predict_outcome`` are averaged.
+            Anything else in the place of y is ignored, as scikit-learn's mixtures do.
+        """
+        check_is_fitted(self, "posterior_")
+        if isinstance(y, Behavior):
+            outcomes: Any = getattr(y, "outcome", None)
+            if outcomes is None:
+                raise InputError("score compares predictions with outcomes, and this behaviour has none: give it some.")
+            return -self.predict_outcome(y).nll(outcomes)
+        if X is None:
+            raise InputError("score needs features X of new users, or a behaviour with outcomes as y; got neither.")
+        return float(self.score_samples(X).mean())
+
     def predict_latent(self, X_new: Any = None, behavior_new: Any = None) -> NormalMixture | VectorMixture | WeightedDraws:
         """Predictive distribution of the latent behaviour of users new to the fit.
 

@@ -68,8 +68,8 @@ class Request:
             content = json.loads(path.read_text())
             columns = Columns(**content.pop("columns"))
             return cls(**{**content, "columns": columns, "covariates": tuple(content["covariates"])})
-        except (ValueError, TypeError, KeyError) as error:
-            raise FileError(f"{path} cannot be read ({error}).") from error
+        except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+            raise FileError(f"{path} cannot be read ({error}): it is damaged. Fit again into another folder.") from error
 
 
 def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
@@ -132,11 +132,19 @@ def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request,
     except DegenerateError as error:
         advice = f" To continue the other chains: dualview resume {folder}" if request.n_chains > 1 else ""
         raise DegenerateError(f"{error}{advice}") from error
-    except InputError:
+    except InputError as error:
         if not started and not (folder / "manifest.json").exists():
             (folder / "request.json").unlink(missing_ok=True)
-        raise
+        raise InputError(_with_file(str(error), request)) from error
     request.save(folder)
+
+
+def _with_file(message: str, request: Request) -> str:
+    """A message about a part of the data, with the file that the part was read from."""
+    per_thread = request.outcomes or request.threads
+    files = {"X": request.users, "participation": request.threads, "outcome": per_thread, "covariates": per_thread}
+    path = files.get(message.split(" ", 1)[0])
+    return message if path is None else f"{path}: {message}"
 
 
 def read_inputs(request: Request) -> tuple[Users, Threads | None]:

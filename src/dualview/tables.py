@@ -13,12 +13,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.io import mmread
 
 from dualview.behaviors import SharedOutcome
+from dualview.checks import numbers
 from dualview.errors import FileError, InputError, MissingExtraError
+from dualview.matrix_market import read_matrix
 
 _SHOWN = 5
+_MOST_COLUMNS = 10_000  # a draw has two matrices of columns × columns, 1.6 GB then
 _ABSENT = (  # what pandas takes for nothing; in a column of ids it is a name like any other
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
@@ -64,18 +66,53 @@ def read_table(path: Path, ids: Sequence[str] = ()) -> pd.DataFrame:
         raise FileError(f"{path} is a folder, not a table." if path.is_dir() else f"{path}: there is no such file.")
     kinds = [suffix.lower() for suffix in path.suffixes]
     try:
-        table = pd.read_parquet(path) if ".parquet" in kinds else _csv(path, "\t" if ".tsv" in kinds else ",", ids)
+        table = _parquet(path) if ".parquet" in kinds else _csv(path, "\t" if ".tsv" in kinds else ",", ids)
     except ImportError as error:
         raise MissingExtraError(
             f"{path}: reading it needs another package ({error}): pip install 'dualview[tables]'."
         ) from error
-    except (OSError, ValueError, EOFError) as error:
-        raise FileError(f"{path} cannot be read as a table: {str(error).strip().rstrip('.')}.") from error
+    except MemoryError as error:
+        raise FileError(f"{path} does not fit into memory.") from error
+    except Exception as error:  # a damaged file makes the decompressors and parsers below raise anything at all
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise FileError(f"{path} cannot be read as a table: {reason[:300]}.") from error
+    return table
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Columns must have names that differ, and not be very many."""
+    repeated = pd.Series(names)[pd.Series(names).duplicated()].unique().tolist()
+    if repeated:
+        raise ValueError(f"it must name each column once; more than once: {_named(repeated)}")
+    if any("\0" in name for name in names):
+        raise ValueError("a NUL character is in the name of a column; rename it")
+    if len(names) > _MOST_COLUMNS:
+        raise ValueError(
+            f"it has {len(names):,} columns, where at most {_MOST_COLUMNS:,} can be used. Give it a row per user or "
+            "participant, if it is transposed; else leave columns out"
+        )
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, list | tuple | dict | set | np.ndarray)
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    table = pd.read_parquet(path)
+    _check_names([str(name) for name in table.columns])
+    nested = [name for name, column in table.items() if column.dtype.kind == "O" and column.map(_is_nested).any()]
+    if nested:
+        raise ValueError(
+            f"it must hold one value in each cell, and column(s) {_named(nested)} have lists or records. Spread them "
+            "over columns, or drop them"
+        )
     return table
 
 
 def _csv(path: Path, separator: str, ids: Sequence[str]) -> pd.DataFrame:
-    names = pd.read_csv(path, sep=separator, nrows=0).columns
+    head = pd.read_csv(path, sep=separator, nrows=1, header=None, dtype=str, keep_default_na=False).iloc[0].tolist()
+    _check_names([name for name in head if name])  # before pandas gives others to those that are there twice
+    names = [name or f"Unnamed: {place}" for place, name in enumerate(head)]
     absent = {name: _ABSENT for name in names if name not in ids}
     table = pd.read_csv(path, sep=separator, dtype=dict.fromkeys(ids, str), keep_default_na=False, na_values=absent)
     if not isinstance(table.index, pd.RangeIndex):
@@ -83,8 +120,20 @@ def _csv(path: Path, separator: str, ids: Sequence[str]) -> pd.DataFrame:
     return table
 
 
-def _ids(values: pd.Series) -> list[str]:
-    return [str(value) for value in values]
+def _ids(values: pd.Series, path: Path) -> list[str]:
+    """Ids as text. A file of results cannot hold NUL characters, so they are refused before the work."""
+    ids = [str(value) for value in values]
+    bad = [str(row + 2) for row, name in enumerate(ids) if "\0" in name]
+    if bad:
+        raise InputError(f"{path}: column {values.name!r} has a NUL character in line(s) {_named(bad)}. Write other ids.")
+    return ids
+
+
+def _numeric(values: pd.Series) -> NDArray[np.float64]:
+    """Numbers, NaN where there is none; dates and time spans are none."""
+    if values.dtype.kind in "mM":
+        return np.full(len(values), np.nan)
+    return np.asarray(pd.to_numeric(values, errors="coerce").to_numpy(dtype=float, na_value=np.nan))
 
 
 def _named(ids: Sequence[str]) -> str:
@@ -114,12 +163,14 @@ def read_users(path: Path, columns: Columns) -> Users:
     """Users and their features: every other column."""
     table = read_table(path, [columns.user])
     _require(table, columns.user, path, "--user-column")
-    ids = _ids(table[columns.user])
+    ids = _ids(table[columns.user], path)
     repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
     if repeated:
         swapped = " It looks like the table of threads: users come first." if columns.thread in table else ""
         raise InputError(f"{path}: users must be listed once; listed more than once: {_named(repeated)}.{swapped}")
     features = table.drop(columns=columns.user)
+    if features.size:
+        numbers(features, f"{path}: the features", n_dims=2)
     return Users(ids, features if features.shape[1] else None)
 
 
@@ -167,16 +218,13 @@ def read_threads(
 def _matrix_market(path: Path, users: Sequence[str]) -> tuple[list[str], sparse.csr_array, list[str]]:
     if not path.is_file():
         raise FileError(f"{path}: there is no such file.")
-    try:
-        matrix = sparse.csr_array(mmread(path))
-    except (OSError, ValueError, TypeError) as error:
-        raise FileError(f"{path} cannot be read as a Matrix Market file: {str(error).rstrip('.')}.") from error
+    matrix = read_matrix(path)
     if matrix.shape[1] != len(users):
         hint = " It looks transposed." if matrix.shape[0] == len(users) else ""
         raise InputError(
             f"{path} must have a column per user, {len(users)}; it is {matrix.shape[0]} by {matrix.shape[1]}.{hint}"
         )
-    return [str(row) for row in range(matrix.shape[0])], matrix, []
+    return [str(row) for row in range(matrix.shape[0])], sparse.csr_array(matrix), []
 
 
 def _long(
@@ -187,7 +235,7 @@ def _long(
     _require(table, columns.user, path, "--user-column")
     notes: list[str] = []
     place = {user: u for u, user in enumerate(users)}
-    user_ids, thread_ids = pd.Series(_ids(table[columns.user])), pd.Series(_ids(table[columns.thread]))
+    user_ids, thread_ids = (pd.Series(_ids(table[column], path)) for column in (columns.user, columns.thread))
     known = user_ids.isin(place.keys())
     if not known.all():
         unknown = sorted(user_ids[~known].unique())
@@ -199,7 +247,7 @@ def _long(
         notes.append(f"{int((~known).sum())} rows of {len(unknown)} unknown users left out ({_named(unknown)})")
     weights = np.ones(len(table))
     if columns.weight in table:
-        weights = pd.to_numeric(table[columns.weight], errors="coerce").to_numpy(dtype=float)
+        weights = _numeric(table[columns.weight])
         if not np.isfinite(weights).all():
             rows = _named([str(row + 2) for row in np.flatnonzero(~np.isfinite(weights))])
             raise InputError(f"{path}: column {columns.weight!r} must hold numbers; it does not in line(s) {rows}.")
@@ -229,7 +277,7 @@ def _per_thread(table: pd.DataFrame, path: Path, columns: Columns, needed: Seque
     for column in chosen:
         _require(table, column, path, "--outcome-column" if column == columns.outcome else "--covariates")
     narrow = table[chosen].copy()
-    narrow.index = pd.Index(_ids(table[columns.thread]), name=columns.thread)
+    narrow.index = pd.Index(_ids(table[columns.thread], path), name=columns.thread)
     for column in chosen:
         values = narrow.groupby(level=0, sort=False)[column].nunique()
         bad = values.index[values > 1].tolist()
@@ -249,8 +297,8 @@ def _unmatched(ids: list[str], per_thread: pd.DataFrame) -> list[str]:
 
 
 def _outcome(per_thread: pd.DataFrame, ids: list[str], columns: Columns, path: Path) -> NDArray[np.float64]:
-    values: Any = pd.to_numeric(per_thread.loc[ids, columns.outcome], errors="coerce").to_numpy(dtype=float)
+    values = _numeric(per_thread.loc[ids, columns.outcome])
     bad = [thread for thread, value in zip(ids, values, strict=True) if not np.isfinite(value)]
     if bad:
         raise InputError(f"{path}: the outcome must be a number; it is not in thread(s) {_named(bad)}.")
-    return np.asarray(values)
+    return values

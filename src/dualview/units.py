@@ -148,6 +148,14 @@ class Whitening:
         """(m, Σ) in the user's units."""
         return self.mean, self.factor @ self.factor.T
 
+    @property
+    def log_volume(self) -> float:
+        """ln of the volume in the user's units of a unit of volume in working units: (ln |Fᵀ F|)/2.
+
+        Where F has fewer columns than rows it is the volume inside the space that they span.
+        """
+        return float(np.log(np.linalg.svd(self.factor, compute_uv=False)).sum())
+
     def to_working(self, x: Array) -> Array:
         """w of vectors x (…, D)."""
         return (x - self.mean) @ self.inverse.T

@@ -43,5 +43,7 @@ def make_folder(path: Path) -> None:
     """Make a folder where there is none."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"{path} cannot be made a folder: {error.strerror or error}.") from error
+    except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
+        reason = getattr(error, "strerror", None) or error
+        shown = str(path).replace("\0", "\\0")
+        raise FileError(f"{shown} cannot be made a folder: {reason}.") from error

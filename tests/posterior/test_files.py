@@ -8,6 +8,7 @@ import xarray as xr
 
 import dualview as dv
 from dualview.errors import FileError, InputError
+from dualview.posterior.files import content_digest
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,64 @@ def test_truncated_file(posterior: dv.Posterior, tmp_path: Path) -> None:
         path.write_bytes(whole[:size])
         with pytest.raises(FileError, match=r"run\.nc"):
             dv.load(path)
+
+
+def equal(one: dv.Posterior, other: dv.Posterior) -> bool:
+    """Whether two posteriors have the same numbers, names and attributes."""
+    trees = one.to_arviz(), other.to_arviz()
+    return trees[0].identical(trees[1])
+
+
+@pytest.mark.parametrize("n", [15, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_changed_byte_is_noticed_or_harmless(n: int, posterior: dv.Posterior, tmp_path: Path) -> None:
+    path = tmp_path / "run.nc"
+    posterior.save(path)
+    whole, saved = path.read_bytes(), dv.load(path)
+    rng = np.random.default_rng(0)
+    said: list[str] = []
+    for place, change in zip(rng.integers(len(whole), size=n), rng.integers(1, 256, size=n), strict=True):
+        damaged = bytearray(whole)
+        damaged[place] ^= int(change)
+        path.write_bytes(damaged)
+        try:
+            assert equal(dv.load(path), saved), place
+        except FileError as error:
+            said.append(str(error))
+    assert len(said) > n / 2  # most bytes are numbers
+    for message in said:
+        assert message.startswith(str(path))
+        assert "\n" not in message
+        assert "fit again" in message
+
+
+def test_a_damaged_file_beside_its_chains_names_the_command_that_mends_it(posterior: dv.Posterior, tmp_path: Path) -> None:
+    path = tmp_path / "posterior.nc"
+    posterior.save(path)
+    (tmp_path / "request.json").write_text("{}")
+    content = path.read_bytes()
+    place = content.index(posterior["alpha"].astype("<f8").tobytes())
+    path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    with pytest.raises(FileError, match=rf"is damaged: its content differs .* 'dualview resume {tmp_path}' writes it again"):
+        dv.load(path)
+
+
+def test_the_digest_is_of_the_content_and_not_of_how_it_is_stored(posterior: dv.Posterior, tmp_path: Path) -> None:
+    posterior.save(tmp_path / "run.nc")
+    tree = xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf").load()
+    tree.to_netcdf(tmp_path / "again.nc", engine="h5netcdf", encoding={"/posterior": {"latent": {"zlib": True}}})
+    assert equal(dv.load(tmp_path / "again.nc"), dv.load(tmp_path / "run.nc"))
+    big_endian = tree.map_over_datasets(lambda part: part.map(lambda v: v.astype(v.dtype.newbyteorder(">"))))
+    assert content_digest(big_endian) == content_digest(tree) == tree.attrs["content_digest"]
+    tree["posterior"]["alpha"][0, 0] += 1e-9
+    assert content_digest(tree) != tree.attrs["content_digest"]
+
+
+def test_files_without_a_digest_still_load(posterior: dv.Posterior, tmp_path: Path) -> None:
+    posterior.save(tmp_path / "run.nc")
+    tree = xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf").load()
+    del tree.attrs["content_digest"]
+    tree.to_netcdf(tmp_path / "older.nc", engine="h5netcdf")
+    np.testing.assert_array_equal(dv.load(tmp_path / "older.nc")["latent"], posterior["latent"])
 
 
 def test_foreign_files(posterior: dv.Posterior, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.checks import whole_number
+from dualview.errors import InputError
 from dualview.kernels.hyperprior import PUBLISHED, Hyperprior
 from dualview.kernels.logit_location import Locations
 from dualview.units import GaussianPrior, Whitening
@@ -143,6 +145,15 @@ class Prior(NamedTuple):
     factors: Array
     pooled: bool = False
     shift: Array | None = None
+
+
+def fold_positions(n: int, n_splits: int, seed: int, what: str) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Pairs of positions (training, held out) of n observations, each held out once; ``what`` they are called in messages."""
+    if not 2 <= whole_number(n_splits, "n_splits", 2) <= n:
+        raise InputError(f"n_splits must be from 2 to the number of {what}, {n}; got {n_splits}.")
+    fold = np.arange(n) % n_splits
+    np.random.default_rng(seed).shuffle(fold)
+    return [(np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)) for held_out in range(n_splits)]
 
 
 class Likelihood(Protocol):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Array
+from dualview.behaviors.base import Array, fold_positions
 from dualview.checks import names_text, whole_number
 from dualview.digests import digest
 from dualview.errors import InputError
@@ -151,14 +151,12 @@ class PerUser:
 
     def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple[Self, Self]]:
         """Pairs (training, held out) for cross-validation over observations."""
-        if not 2 <= whole_number(n_splits, "n_splits", 2) <= self.n_observations:
-            raise InputError(
-                f"n_splits must be from 2 to the number of {self.observations}, {self.n_observations}; got {n_splits}."
-            )
-        fold = np.arange(self.n_observations) % n_splits
-        np.random.default_rng(seed).shuffle(fold)
-        for held_out in range(n_splits):
-            yield self.take(fold != held_out), self.take(fold == held_out)
+        for training, held_out in self.folds(n_splits, seed=seed):
+            yield self.take(training), self.take(held_out)
+
+    def folds(self, n_splits: int = 5, *, seed: int = 0) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """The positions of the observations that :meth:`split` cuts into, as scikit-learn's ``cv`` takes them."""
+        return fold_positions(self.n_observations, n_splits, seed, self.observations)
 
     def aligned(self, users: Sequence[str]) -> Self:
         """The same observations with the users in this order; users without observations may be missing here."""

@@ -4,6 +4,7 @@ participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U
 """
 
 import copy
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Evidence, Forecast, Params
+from dualview.behaviors.base import Evidence, Forecast, Params, fold_positions
 from dualview.behaviors.restricted import likely_prior
 from dualview.behaviors.ridge import ridge_estimate
 from dualview.behaviors.thread_regression import ThreadRegression
@@ -24,12 +25,12 @@ from dualview.checks import (
     numbers,
     participation_matrix,
     positive_number,
+    refuse_repeated_columns,
     rows_text,
     varies,
-    whole_number,
 )
 from dualview.digests import digest
-from dualview.errors import InputError
+from dualview.errors import DataWarning, InputError
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
@@ -99,6 +100,7 @@ class SharedOutcome:
         return values
 
     def _checked_covariates(self, covariates: Any) -> Array:
+        refuse_repeated_columns(covariates, "covariates")
         values = numbers(covariates, "covariates", n_dims=2)
         if len(values) != self.n_observations:
             raise InputError(f"covariates must have a row per thread, {self.n_observations}; got {len(values)}.")
@@ -228,12 +230,12 @@ class SharedOutcome:
 
     def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple["SharedOutcome", "SharedOutcome"]]:
         """Pairs (training threads, held-out threads) for cross-validation over observations."""
-        if not 2 <= whole_number(n_splits, "n_splits", 2) <= self.n_observations:
-            raise InputError(f"n_splits must be from 2 to the number of threads, {self.n_observations}; got {n_splits}.")
-        fold = np.arange(self.n_observations) % n_splits
-        np.random.default_rng(seed).shuffle(fold)
-        for held_out in range(n_splits):
-            yield self.take(fold != held_out), self.take(fold == held_out)
+        for training, held_out in self.folds(n_splits, seed=seed):
+            yield self.take(training), self.take(held_out)
+
+    def folds(self, n_splits: int = 5, *, seed: int = 0) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """The positions of the observations that :meth:`split` cuts into, as scikit-learn's ``cv`` takes them."""
+        return fold_positions(self.n_observations, n_splits, seed, "threads")
 
     def fingerprint(self) -> dict[str, Any]:
         """Digests of the threads and the options, by name."""
@@ -374,10 +376,23 @@ class SharedOutcome:
             return replace_participation(threads, wide)
         return threads
 
+    def _warn_of_confounding(self) -> None:
+        """Warn of an intercept that adding the same number to every coefficient would replace, unless its prior was chosen."""
+        totals = np.asarray(self.participation.sum(axis=1)).ravel()
+        if self.intercept and self.coefficient_prior is None and totals.any() and not varies(totals):
+            warnings.warn(
+                f"The weights of every thread add up to the same total ({totals[0]:.3g}), so an intercept cannot be told apart "
+                "from the mean of the users' coefficients: only their sum is known, and both mix slowly. Predictions are not "
+                "affected. Use intercept=False, or weights that are not divided by their sum.",
+                DataWarning,
+                stacklevel=4,
+            )
+
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, ThreadRegression]:
         """Units of the latent coefficients, and the regression in working units."""
         if self.n_observations < 2:
             raise InputError(f"A fit needs at least two threads; got {self.n_observations}.")
+        self._warn_of_confounding()
         if prior is None:
             prior = self._latent_prior()
         prior.check_size(1, "behavior_prior")

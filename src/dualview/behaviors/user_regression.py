@@ -15,7 +15,7 @@ from sklearn.covariance import ledoit_wolf
 from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, Params
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
 from dualview.behaviors.panel_regression import NoisePrior, PanelRegression
-from dualview.checks import column_names, numbers, positive_number, varies
+from dualview.checks import column_names, numbers, positive_number, refuse_repeated_columns, varies
 from dualview.errors import DataWarning, InputError
 from dualview.units import GaussianPrior, Whitening
 
@@ -226,6 +226,7 @@ class UserRegression(PerUser):
 
 def design_matrix(design: Any, intercept: bool) -> tuple[Array, list[str]]:
     """The design as numbers with the names of its columns, an intercept first."""
+    refuse_repeated_columns(design, "design")
     matrix = numbers(design, "design", n_dims=2)
     if not isinstance(intercept, bool | np.bool_):
         raise InputError(f"intercept must be True or False; got {intercept!r}.")

@@ -13,7 +13,16 @@ from typing import Any, Self
 from dualview.errors import InputError
 from dualview.forum.columns import Names, find_names
 from dualview.forum.options import UNITS, ForumOptions
-from dualview.forum.sources import Source, file_error, first_wrong_byte, identifier, literal, open_source, require_duckdb
+from dualview.forum.sources import (
+    DAMAGED,
+    Source,
+    file_error,
+    first_wrong_byte,
+    identifier,
+    literal,
+    open_source,
+    require_duckdb,
+)
 
 MEMORY = "1GB"  # of the engine; more goes to disk
 _NOBODY = ("", "[deleted]", "[removed]", "None", "null")
@@ -95,7 +104,7 @@ class Archive:
         try:
             self.connection.execute(f"CREATE TEMP TABLE raw AS SELECT {selection} FROM {source.relation}")
         except duckdb.Error as error:
-            wrong = None if source.plain is None else first_wrong_byte(source.plain)
+            wrong = _first_wrong_byte(source)
             if wrong is not None:
                 raise InputError(
                     f"{source.name} is not UTF-8: {wrong}. Name its encoding with --encoding, such as latin-1; 'mixed' takes "
@@ -103,9 +112,20 @@ class Archive:
                 ) from error
             raise file_error(source.name, error) from error
         self._parts = list(parts)
+        self._refuse_nul(source)
         self.facts["posts_read"] = self.one("SELECT count(*) FROM raw")[0]
         if self.facts["posts_read"] == 0:
             raise InputError(f"{source.name} has no posts: it must have a row per post below its header.")
+
+    def _refuse_nul(self, source: Source) -> None:
+        """Raise on names with a NUL character, which files of results cannot hold."""
+        for part in ("thread", "user", "section"):
+            if part in self._parts:
+                condition = f"contains({identifier(part)}, chr(0))"
+                found = self.rows(f"SELECT rowid + 1 FROM raw WHERE {condition} ORDER BY rowid LIMIT {_SHOWN}")
+                if found:
+                    posts = ", ".join(str(row[0]) for row in found)
+                    raise InputError(f"{source.name}: the {part} has a NUL character in post(s) {posts} of the file. Mend it.")
 
     def _check_rows(self, source: Source) -> None:
         """Each post needs a thread and a time."""
@@ -249,6 +269,14 @@ class Archive:
                 f"A forum needs at least two users; these posts have {self.facts['users']} (column {self.names.user}), deleted "
                 "accounts and bots aside. Is another column meant? Name it with --user-column."
             )
+
+
+def _first_wrong_byte(source: Source) -> str | None:
+    """Where the text behind a source stops being UTF-8; None where it does not, or cannot be unpacked."""
+    try:
+        return None if source.plain is None else first_wrong_byte(source.plain)
+    except DAMAGED:
+        return None
 
 
 def _selection(names: Names, source: Source, outcome: str | None) -> dict[str, str]:

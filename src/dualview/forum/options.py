@@ -153,11 +153,9 @@ class ForumOptions:
 
 
 def _check_encoding(name: str) -> None:
-    import codecs
-
     if name == "mixed":
         return
     try:
-        codecs.lookup(name)
-    except LookupError:
+        "x".encode(name)  # refuses codecs between bytes and bytes, such as hex, too
+    except (LookupError, ValueError):
         raise InputError(f"encoding must be 'utf-8', 'mixed' or a codec of Python; got {name!r}.") from None

@@ -8,6 +8,7 @@ import codecs
 import csv
 import gzip
 import lzma
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from dualview.errors import FileError, InputError, MissingExtraError
 _WINDOW = 2**31  # Reddit's archives are compressed with windows as long as the format allows
 _BLOCK = 1 << 24
 _DELIMITERS = ",\t;|"
+DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)  # what unpacking a damaged file raises
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,8 @@ def _plain(path: Path, encoding: str, folder: Path) -> Path:
                     path = _copied(_recoded(file, encoding), folder / "recoded")
     except UnicodeError as error:
         raise InputError(f"{path} is not in {encoding}: {error}. Give another --encoding, or 'mixed'.") from error
-    except (EOFError, OSError, lzma.LZMAError) as error:
-        raise FileError(f"{path} cannot be unpacked: {error}.") from error
+    except DAMAGED as error:
+        raise FileError(f"{path} cannot be unpacked: {error}. It is damaged or was cut short: get it again.") from error
     return path
 
 
@@ -180,8 +182,8 @@ def _opening(path: Path) -> bytes:
     try:
         with opened(path) as file:
             return file.read(1 << 20)
-    except (EOFError, OSError) as error:
-        raise FileError(f"{path} cannot be unpacked: {error}.") from error
+    except DAMAGED as error:
+        raise FileError(f"{path} cannot be unpacked: {error}. It is damaged or was cut short: get it again.") from error
 
 
 def _described(connection: Any, relation: str, name: str) -> Source:
@@ -222,7 +224,10 @@ def _text_table(plain: Path, path: Path) -> Source:
     """CSV with a header. Its dialect is taken from the header, because guesses from a sample go wrong in the millionth row."""
     header = _opening(plain).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace").strip("\r")
     delimiter = max(_DELIMITERS, key=header.count)
-    names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
+    try:
+        names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
+    except csv.Error as error:
+        raise FileError(f"{path} cannot be read: its first line is not a header of a table ({error}).") from error
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise InputError(f"{path} must name each column once; more than once: {', '.join(map(repr, repeated))}.")

@@ -10,20 +10,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dualview.errors import DataWarning, DegenerateError
+from dualview.errors import DataWarning, DegenerateError, InputError
 from dualview.inference import gibbs
 from dualview.inference.checkpoint import ChainFiles
 from dualview.inference.run_folder import RunFolder
 from dualview.inference.snapshot import Snapshot
 from dualview.inference.storage import Moments, Record, Store
 from dualview.model import Model, State
+from dualview.threads import n_cores
 
+_MOST_ITERATIONS = 10**9  # of a chain; the smallest data take hours for so many
+_MOST_CHAINS = 10_000
+_MANY_USERS = 100_000
+_UNSET = {name: joblib.parallel.default_parallel_config[name] for name in ("backend", "n_jobs")}
 _LOOKS = 100  # times that progress is told of, at least
 
 Progress = Callable[[int, int, int], None]  # chain, iterations done, clusters now
@@ -60,6 +66,18 @@ class Schedule:
         """Whether the states after the n iterations that follow this one are draws; fewer where the chain ends."""
         after = np.arange(iteration, min(iteration + n, self.n_iterations)) + 1 - self.n_warmup
         return np.asarray((after > 0) & (after % self.thin == 0))
+
+
+def check_length(n_warmup: int, n_draws: int, thin: int, n_chains: int) -> None:
+    """Raise where a fit would never end."""
+    n_iterations = int(n_warmup) + int(n_draws) * int(thin)
+    if n_iterations > _MOST_ITERATIONS:
+        raise InputError(
+            f"n_warmup + n_draws × thin must be at most {_MOST_ITERATIONS:,} iterations a chain; got {n_warmup:,} + "
+            f"{n_draws:,} × {thin:,} = {n_iterations:,}. Draw fewer, or thin less."
+        )
+    if n_chains > _MOST_CHAINS:
+        raise InputError(f"n_chains must be at most {_MOST_CHAINS:,}; got {n_chains:,}. Two to eight are usual.")
 
 
 @dataclass(frozen=True)
@@ -139,12 +157,15 @@ def run_chains(chains: list[Chain], n_jobs: int | None = None, progress: Progres
     """Run chains with a stream each, so that chain 1 of 2 equals chain 1 of 5 whatever runs beside it.
 
     Threads by default, since kernels release the interpreter; another joblib backend, Dask's among them, when the context says
-    so. Ctrl-C ends all chains after the iteration they are at; they are cut to the same length. So does the failure of one
-    chain, before it is raised: what the others have is on disk where the run has a folder. No thread is left at work.
+    so. n_jobs: chains at a time, see :func:`jobs`. Ctrl-C ends all chains after the iteration they are at; they are cut to the
+    same length. So does the failure of one chain, before it is raised: what the others have is on disk where the run has a
+    folder. No thread is left at work.
     """
     chains = _without_failed(chains)
+    n_jobs = jobs(n_jobs, len(chains), max(chain.model.n_users for chain in chains))
     backend, default = get_active_backend(prefer="threads")
-    with _interruptible() as stop:
+    # Threads that limit BLAS one by one leave it limited when they end in another order than they began.
+    with _interruptible() as stop, threadpool_limits(1):
         if getattr(backend, "supports_sharedmem", False):
             n_workers = backend.effective_n_jobs(default if n_jobs is None else n_jobs)
             outcomes = _in_threads(chains, n_workers, progress, stop)
@@ -239,6 +260,26 @@ def _failure_text(outcomes: list[Record | Failure], folder: RunFolder | None) ->
 
 def _chains_text(indices: list[int]) -> str:
     return f"Chain {indices[0]}" if len(indices) == 1 else f"Chains {', '.join(str(index) for index in indices)}"
+
+
+def jobs(n_jobs: int | None, n_chains: int, n_users: int) -> int | None:
+    """How many chains run at a time, as joblib takes it.
+
+    None: as many as there are cores, unless a context such as ``joblib.parallel_config``, or a parallel search whose worker
+    this is, says something about jobs or backends; then joblib's rules hold. Chains of very many users run one after the other,
+    since their sweeps use all cores themselves and each chain needs memory of its own.
+    """
+    if n_jobs is not None:
+        return min(n_jobs, n_chains)
+    if _is_configured():
+        return None
+    return 1 if n_users > _MANY_USERS else min(n_cores(), n_chains)
+
+
+def _is_configured() -> bool:
+    """Whether a joblib context is active that says something about jobs or backends."""
+    config = getattr(joblib.parallel._backend, "config", None) or {}  # no public function tells 'not set' from 1
+    return any(config.get(name, default) is not default for name, default in _UNSET.items())
 
 
 @contextmanager

@@ -107,13 +107,15 @@ class RunFolder:
         try:
             manifest = json.loads(path.read_text())
         except (OSError, ValueError) as error:
-            raise FileError(f"{path} cannot be read ({error}).") from error
+            raise FileError(f"{path} cannot be read ({error}): it is damaged. Use another folder.") from error
         if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
             raise FileError(f"{path} is not a run of dualview's. Use another folder.")
         if manifest.get("format_version") != _VERSION:
             raise FileError(
                 f"{self.path} was written in format {manifest.get('format_version')}; this version reads format {_VERSION}."
             )
+        if not isinstance(manifest.get("made_with"), dict) or not str(manifest.get("entropy", "")).isdecimal():
+            raise FileError(f"{path} is damaged: it does not say what the run was made with. Use another folder.")
         return manifest
 
     def write_manifest(self, content: dict[str, Any]) -> None:

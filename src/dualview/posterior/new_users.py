@@ -267,6 +267,17 @@ class NewUsers:
             result = result[:, :-1]
         return np.asarray(result / result.sum(axis=1, keepdims=True))
 
+    def log_density(self) -> Array:
+        """ln of the posterior predictive density of each user's features in working units, (J,).
+
+        It is the mean over the draws, all alike in weight, of Σ_k c_k N(a*; μ_k, S_k⁻¹) + c_new times the base's density.
+        """
+        result = np.empty(self._n)
+        for first in range(0, self._n, self._batch):
+            users = slice(first, min(first + self._batch, self._n))
+            result[users] = logsumexp(self._by_features(users), axis=1)
+        return np.asarray(result - np.log(self._candidates.n_draws))
+
     def latent(self) -> NormalMixture | VectorMixture | WeightedDraws:
         """Predictive distribution of each user's latent vector."""
 

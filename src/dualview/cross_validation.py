@@ -1,0 +1,83 @@
+"""Cross-validation over observations with scikit-learn's own tools.
+
+scikit-learn cuts X and y by rows, which are users here; the observations of a behaviour are shared between users and are cut
+otherwise. An estimator whose rows are the observations lets ``cross_val_score`` and ``GridSearchCV`` cut them.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from dualview.behaviors import Behavior
+from dualview.errors import InputError
+
+
+class OverObservations(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose samples are the observations of a behaviour, for scikit-learn's searches and splitters.
+
+    Its X is ``over.positions``, the observations by position; parts of it are what a splitter gives. ``score`` is the mean log
+    predictive density of the held-out outcomes, ``estimator.score(features, behavior.take(positions))``.
+
+    Parameters
+    ----------
+    estimator : DualViewMixture or a pipeline that ends in one
+        What is fitted, as a clone. Its parameters are ``estimator__n_clusters`` and so on in a search.
+    features : array or DataFrame (U, D), optional
+        Features of the users, the same in every fit.
+    behavior : behaviour
+        The observations with their outcomes.
+
+    Attributes
+    ----------
+    estimator_ : the fitted clone
+
+    Examples
+    --------
+    >>> import dualview as dv
+    >>> from sklearn.model_selection import cross_val_score
+    >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+    >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+    >>> over = dv.OverObservations(dv.DualViewMixture(2, n_warmup=50, n_draws=50, n_chains=1), forum.features, behavior)
+    >>> cross_val_score(over, over.positions, cv=behavior.folds(3)).shape
+    (3,)
+    """
+
+    def __init__(self, estimator: Any, features: Any = None, behavior: Any = None) -> None:
+        self.estimator = estimator
+        self.features = features
+        self.behavior = behavior
+
+    @property
+    def positions(self) -> NDArray[np.intp]:
+        """All observations by position, (n, 1): the X of searches."""
+        return np.arange(self._observations.n_observations)[:, None]
+
+    @property
+    def _observations(self) -> Any:
+        if not isinstance(self.behavior, Behavior):
+            raise InputError(f"behavior must be a behaviour with outcomes; got {type(self.behavior).__name__}.")
+        return self.behavior
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit a clone of the estimator to all users and to the observations at these positions."""
+        self.estimator_ = clone(self.estimator).fit(self.features, self._taken(X))
+        return self
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Mean log predictive density of the outcomes at these positions."""
+        check_is_fitted(self, "estimator_")
+        return float(self.estimator_.score(self.features, self._taken(X)))
+
+    def _taken(self, X: Any) -> Any:
+        observations, positions = self._observations, np.asarray(X)
+        n = observations.n_observations
+        whole = positions.dtype.kind in "iu" and positions.ndim == 2 and positions.shape[1] == 1
+        if not whole or positions.min(initial=0) < 0 or positions.max(initial=0) >= n:
+            raise InputError(
+                f"X must be positions of observations, (n, 1) whole numbers from 0 to {n - 1}: over.positions or a part of it. "
+                "The users' features go to OverObservations(estimator, features, behavior)."
+            )
+        return observations.take(positions[:, 0])
