@@ -21,6 +21,7 @@ from dualview.inference.storage import Record
 from dualview.partitions import PartitionPrior, partition_prior
 from dualview.posterior import diagnostics, files
 from dualview.posterior import partition as partitions
+from dualview.posterior.fresh import Base
 from dualview.posterior.scalars import anchor_pairs, scalars
 from dualview.units import Whitening
 
@@ -206,20 +207,18 @@ class Posterior:
         table["owner"] = table.pop("chain") * self.n_draws + table.pop("draw")
         return table
 
-    def working_base(self, view: str) -> list[tuple[Array, Array, Array, float]]:
-        """(μ_0, R_0, W_0, β) in every draw of a view that is not pooled, in working units."""
-        units, size = self.units[view], self.units[view].n_dims
-        n_draws = self.n_chains * self.n_draws
-        shape = (n_draws, len(units.mean))
-        means = units.to_working(self.flat(f"{view}.base_mean").reshape(shape))
-        precisions = units.factor.T @ self.flat(f"{view}.base_precision").reshape(*shape, shape[1]) @ units.factor
-        covariances = units.inverse @ self.flat(f"{view}.base_covariance").reshape(*shape, shape[1]) @ units.inverse.T
-        dofs = self.flat(f"{view}.base_dof")
-        assert means.shape == (n_draws, size)
-        return [
-            (np.ascontiguousarray(m), np.ascontiguousarray(p), np.ascontiguousarray(c), float(d))
-            for m, p, c, d in zip(means, precisions, covariances, dofs, strict=True)
-        ]
+    def working_base(self, view: str) -> Base:
+        """μ_0, R_0, W_0 and β in every draw of a view that is not pooled, in working units."""
+        units = self.units[view]
+        shape = (self.n_chains * self.n_draws, len(units.mean))
+        precisions = self.flat(f"{view}.base_precision").reshape(*shape, shape[1])
+        covariances = self.flat(f"{view}.base_covariance").reshape(*shape, shape[1])
+        return Base(
+            units.to_working(self.flat(f"{view}.base_mean").reshape(shape)),
+            units.factor.T @ precisions @ units.factor,
+            units.inverse @ covariances @ units.inverse.T,
+            self.flat(f"{view}.base_dof"),
+        )
 
     def similarity(self) -> Array:
         """Share of draws in which two users are together, (U, U); for up to a few thousand users."""
