@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, Likelihood, behavior_from
 from dualview.errors import InputError
-from dualview.inference.storage import Record
+from dualview.inference.storage import Moments, Record
 from dualview.partitions import PartitionPrior, partition_prior
 from dualview.posterior import diagnostics, files
 from dualview.posterior import partition as partitions
@@ -167,13 +167,26 @@ class Posterior:
 
     @property
     def summary(self) -> xr.Dataset | None:
-        """With ``keep="summary"``: scalars of every draw (chain, iteration), latent_mean and latent_sd (user) over all."""
+        """With ``keep="summary"``: scalars of every draw (chain, iteration); latent_mean and latent_sd over all of them.
+
+        latent_mean and latent_sd are (user) or (user, function). For users without observations the posterior need not have
+        a mean and a standard deviation; these two then say nothing.
+        """
         group = self._tree.children.get("summary")
         return None if group is None else group.to_dataset()
 
     @property
+    def latent_median(self) -> Array:
+        """Posterior median of each user's latent behaviour, (U,) or (U, q), over the draws that were kept whole."""
+        return np.asarray(np.median(self.flat("latent"), axis=0))
+
+    @property
     def latent_mean(self) -> Array:
-        """Posterior mean of each user's latent behaviour, (U,) or (U, q), over all draws that were made."""
+        """Average of each user's latent behaviour, (U,) or (U, q), over all draws that were made.
+
+        It estimates the posterior mean where that exists. For users without observations it need not: a cluster's spread has
+        tails so heavy that averages differ from seed to seed. ``latent_median`` always exists.
+        """
         if self.summary is not None:
             return np.asarray(self.summary["latent_mean"].values)
         return np.asarray(self.flat("latent").mean(axis=0))
@@ -330,14 +343,14 @@ def _summary(records: list[Record], units: dict[str, Whitening], likelihood: Lik
     moments = [record.moments for record in records if record.moments is not None]
     if moments:
         unit = units["behavior"]
-        n = sum(part.n for part in moments)
-        mean = np.sum([part.n * part.mean for part in moments], axis=0) / n
-        squares = np.sum([part.squares + part.n * (part.mean - mean) ** 2 for part in moments], axis=0)
-        if unit.n_dims == 1:
-            data["latent_mean"] = (("user",), unit.vectors(mean)[:, 0])
-            data["latent_sd"] = (("user",), abs(unit.factor[0, 0]) * np.sqrt(squares[:, 0] / max(n - 1, 1)))
-        else:
-            data["latent_mean"] = (("user", "function"), unit.vectors(mean))
+        joined = Moments.joined(moments)
+        covariances = unit.covariances(joined.squares / max(joined.n - 1, 1))
+        dims = ("user", "function") if unit.n_dims > 1 else ("user",)
+        for name, values in (
+            ("latent_mean", unit.vectors(joined.mean)),
+            ("latent_sd", np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))),
+        ):
+            data[name] = (dims, values if unit.n_dims > 1 else values[:, 0])
     return xr.Dataset(data, coords={str(name): coords[name] for name in coords if name != "draw"})
 
 
