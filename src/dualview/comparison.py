@@ -122,11 +122,20 @@ def leave_one_out(values: Array) -> Scores:
     for i in range(n):
         own = values[:, :, i]
         efficiency = _relative_efficiency(own)
-        log_weights, shape[i] = array_stats.psislw(-own.ravel(), r_eff=efficiency)
+        log_weights, shape[i] = _smoothed(own.ravel(), efficiency)
         elpd[i] = logsumexp(log_weights + own.ravel())
         unsure[i] = not shape[i] <= min(_UNSURE, 1.0 - 1.0 / np.log10(max(n_draws * efficiency, 10.0)))
     lppd = logsumexp(values.reshape(n_draws, n), axis=0) - np.log(n_draws)
     return Scores(elpd, np.asarray(lppd), shape, unsure)
+
+
+def _smoothed(values: Array, efficiency: float) -> tuple[Array, float]:
+    """Log weights (S,) that sum to one, of a fit without an observation with log likelihoods (S,), and their Pareto shape."""
+    n_tail = int(np.ceil(min(0.2 * len(values), 3.0 * np.sqrt(len(values) / efficiency))))
+    if np.ptp(np.sort(values)[:n_tail]) == 0.0:  # weights that are bounded, as far as draws tell
+        return -values - logsumexp(-values), -np.inf
+    log_weights, shape = array_stats.psislw(values, r_eff=efficiency)
+    return np.asarray(log_weights), float(shape)
 
 
 def _relative_efficiency(values: Array) -> float:

@@ -76,9 +76,8 @@ class Ranking:
     def verdict(self) -> list[str]:
         """In sentences: which fit is best, whether that is sure, and what speaks against the scores."""
         best, others = self.fits[0], self.fits[1:]
-        standings = {repr(fit.name): self.standing(fit) for fit in others}
-        close = [name for name, standing in standings.items() if standing == "not told apart from the best"]
-        doubtful = [name for name, standing in standings.items() if standing == "place not sure"]
+        close = [repr(fit.name) for fit in others if self.standing(fit) == "not told apart from the best"]
+        doubtful = [repr(fit.name) for fit in others if self.standing(fit) == "place not sure"]
         said = f"Of {len(self.fits)} fits to the same {self.n_threads:,} threads, {best.name!r} "
         if len(doubtful) == len(others):
             said += "has the highest score, but some scores cannot be relied on, so that this is no ranking."

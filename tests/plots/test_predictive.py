@@ -36,7 +36,7 @@ def test_predictions_draw_intervals_means_and_outcomes_in_order(prediction, y, a
     drawn = np.array(segments(axes))
     np.testing.assert_array_equal(drawn[:, 0, 0], np.arange(1, len(y) + 1))
     np.testing.assert_allclose(drawn[:, :, 1], prediction.interval(0.8)[order])
-    np.testing.assert_allclose(clouds(axes)[0].get_offsets()[:, 1], prediction.mean[order])
+    np.testing.assert_allclose(clouds(axes)[0].get_offsets()[:, 1], prediction.median[order])
     outcomes = np.concatenate([c.get_offsets() for c in clouds(axes)[1:]])
     np.testing.assert_array_equal(outcomes[np.argsort(outcomes[:, 0])], np.column_stack([np.arange(1, len(y) + 1), y[order]]))
 

@@ -1,15 +1,17 @@
 """Users the fit has not seen: against fits that include them, and against hand-made cases."""
 
+import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
 import dualview as dv
 from dualview.errors import DataWarning, InputError
-from dualview.posterior.new_users import NewUsers
+from dualview.posterior.new_users import Candidates, NewUsers
 from dualview.posterior.predictive import NormalMixture
 
 N_USERS, N_THREADS, N_RUNS = 10, 14, 8
@@ -237,3 +239,51 @@ def test_messages(fitted: tuple[dv.DualViewMixture, dv.datasets.Forum]) -> None:
         no_features.predict(forum.features)
     with pytest.raises(InputError, match="give behavior_new"):
         no_features.predict_latent()
+
+
+class TestOffTheSpanOfTheFit:
+    """Columns that do not vary in the fit, or are sums of others."""
+
+    @pytest.fixture(scope="class")
+    def narrow(self) -> dv.DualViewMixture:
+        rng = np.random.default_rng(0)
+        x = rng.standard_normal((20, 2))
+        table = pd.DataFrame({"a": x[:, 0], "b": 100.0 * x[:, 1], "sum": x[:, 0] + 100.0 * x[:, 1], "constant": 7.0})
+        with pytest.warns(DataWarning, match="span 2 of 4"):
+            return dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1).fit(table)
+
+    def test_new_users_who_leave_it_are_named_with_how_far(self, narrow: dv.DualViewMixture) -> None:
+        new = pd.DataFrame(
+            {"a": [1.0, 1.0, 1.0], "b": [10.0, 10.0, 10.0], "sum": [11.0, 11.0, 51.0], "constant": [7.0, 9.0, 7.0]},
+            index=["ann", "bob", "eve"],
+        )
+        with pytest.warns(DataWarning, match=r"2 of 3 new user\(s\) leave the 2 of 4 dimensions.* bob \(by 2 in constant\), eve"):
+            narrow.predict_proba(new)
+        with pytest.warns(DataWarning, match=r"row 0 \(by 2 in constant\)"):
+            narrow.predict_proba(new.iloc[1:2].reset_index(drop=True))
+
+    def test_those_who_stay_are_not(self, narrow: dv.DualViewMixture) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DataWarning)
+            narrow.predict_proba(pd.DataFrame({"a": [0.1 + 0.2], "b": [10.0], "sum": [10.3], "constant": [7.0]}))
+
+
+@pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
+@pytest.mark.parametrize("observed", [False, True])
+def test_a_new_user_is_placed_once_for_all_its_outcomes(observed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    user = np.repeat(np.arange(8), 3)
+    design = rng.standard_normal((24, 1))
+    model = dv.DualViewMixture(n_warmup=20, n_draws=20, n_chains=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(rng.standard_normal((8, 2)), dv.UserRegression(user, design, rng.standard_normal(24)))
+    calls = []
+    right = Candidates.log_features
+    monkeypatch.setattr(Candidates, "log_features", lambda self, x, n: calls.append(n) or right(self, x, n))
+    asked = dv.UserRegression(np.tile([8, 9], 15), rng.standard_normal((30, 1)))
+    own = dv.UserRegression([0, 1], [[1.0], [2.0]], [0.5, 0.1]) if observed else None
+    predicted = model.predict_outcome(asked, rng.standard_normal((2, 2)), own)
+    assert predicted.interval(0.9).shape == (30, 2)
+    assert predicted.median.shape == (30,)
+    assert sum(calls) == 2

@@ -121,6 +121,7 @@ def regression_below(rows: list[Row], design: Any, outcome: Any, asked: Any, lev
 def over_seeds(model: dv.DualViewMixture, ask: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard error of an answer over the seeds of fresh clusters and of sampled vectors."""
     answers = []
+    monkeypatch.setattr(new_users, "_BASE_DRAWS", 1600)
     for seed in range(N_SEEDS):
         monkeypatch.setattr(new_users, "_SEED", 100 + seed)
         placement = model._placement = Placement(model.posterior_)

@@ -48,14 +48,14 @@ def test_roles_are_those_of_the_run(found: dict[str, Any], plain: Path) -> None:
         assert float(profile["posts"]["median"]) == pytest.approx(np.median(posts), rel=6e-3)
     assert found["data"]["role"] == table["cluster"].tolist()
     assert found["data"]["users"] == USERS
-    np.testing.assert_allclose(found["data"]["columns"][0]["values"], table["latent_mean"], rtol=1e-3)
+    np.testing.assert_allclose(found["data"]["columns"][0]["values"], table["latent_median"], rtol=1e-3)
     np.testing.assert_allclose(found["data"]["columns"][0]["high"], table["latent_high"], rtol=1e-3)
 
 
 def test_powers_come_from_the_largest_with_the_intervals_of_the_summary(found: dict[str, Any], plain: Path) -> None:
     summary = {cluster["cluster"]: cluster["latent"] for cluster in runs.summarise(plain)["clusters"]}
     rows = found["power"]["rows"]
-    assert [row["role"] for row in rows] == sorted(summary, key=lambda role: -summary[role]["mean"])
+    assert [row["role"] for row in rows] == sorted(summary, key=lambda role: -summary[role]["median"])
     for row in rows:
         assert row["from"] < row["at"] < row["to"]
         for name in ("mean", "low", "high"):
@@ -175,7 +175,7 @@ def test_predictions_are_scored(more: dict[str, Any], full: Path) -> None:
     scores = dict(more["predictions"]["scores"])
     assert scores["threads"] == "100"
     assert float(scores["negative log-likelihood per thread"]) == pytest.approx(-table["log_density"].mean(), rel=1e-3)
-    error = table["outcome"] - table["mean"]
+    error = table["outcome"] - table["median"]
     assert float(scores["root mean squared error"]) == pytest.approx(np.sqrt((error**2).mean()), rel=1e-3)
     inside = ((table["low"] <= table["outcome"]) & (table["outcome"] <= table["high"])).mean()
     assert float(scores["outcomes inside the 95 % interval"].split()[0]) == pytest.approx(100 * inside, abs=2)
@@ -247,7 +247,7 @@ def test_a_summary_says_what_rests_on_few_draws(tables: Path, tmp_path: Path) ->
     assert "of 60 draws of the posterior a summary was kept, and 10 of them whole" in found["words"][2]
     assert "only 10 whole draws were kept" in found["similarity"]["missing"]
     assert "With 10 whole draws the intervals are rough" in found["power"]["intro"]
-    np.testing.assert_allclose(found["data"]["columns"][0]["values"], dv.load(run / "posterior.nc").latent_mean, rtol=1e-3)
+    np.testing.assert_allclose(found["data"]["columns"][0]["values"], dv.load(run / "posterior.nc").latent_median, rtol=1e-3)
 
 
 def test_of_many_users_the_surest_of_each_role_are_listed(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:

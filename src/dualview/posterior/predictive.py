@@ -17,7 +17,7 @@ from dualview.errors import InputError
 Array = NDArray[np.float64]
 
 _CELLS = 2_000_000  # components × cases held at once
-_PRECISION = 1e-11  # of quantiles, in units of themselves or of a typical component
+_PRECISION = 2e-13  # of quantiles, in units of themselves or of the smallest component
 _NO_DENSITY = (
     "There is no density here: some of the draws have a single value, as the latent behaviour of a cluster does when its users "
     "share one. interval and draws are there."
@@ -135,7 +135,9 @@ class NormalMixture(_Mixture):
         result = np.empty(self._n)
         for cases, parts in self._batches():
             # Bisection of asinh(y / scale): components may be many orders of magnitude wider than others.
-            scale = np.maximum(np.median(np.abs(parts.locations) + parts.sds, axis=0), np.finfo(float).tiny)
+            sizes = np.abs(parts.locations) + parts.sds
+            scale = np.where(sizes > 0.0, sizes, np.inf).min(axis=0)
+            scale[np.isinf(scale)] = 1.0
             low, high = (np.arcsinh(end / scale) for end in _reach(parts))
             while np.any(high - low > _PRECISION):
                 middle = 0.5 * (low + high)
