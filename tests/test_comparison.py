@@ -80,7 +80,9 @@ def test_dependent_draws_are_not_taken_for_independent_ones() -> None:
         theirs = loo(arviz_base.from_dict(data), pointwise=True, reff=efficiency)
         assert found.elpd[i] == pytest.approx(float(theirs.elpd_i[0]))
         assert found.shape[i] == pytest.approx(float(theirs.pareto_k[0]))
-        assert found.elpd[i] != pytest.approx(float(loo(arviz_base.from_dict(data), pointwise=True, reff=1.0).elpd_i[0]), rel=1e-9)
+        assert found.elpd[i] != pytest.approx(
+            float(loo(arviz_base.from_dict(data), pointwise=True, reff=1.0).elpd_i[0]), rel=1e-9
+        )
 
 
 def test_few_effective_draws_make_a_score_unsure_sooner() -> None:

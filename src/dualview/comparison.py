@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from arviz_stats.base import array_stats
+from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 from scipy.special import log_expit, logsumexp
 
@@ -18,7 +18,9 @@ from dualview.mixture import DualViewMixture
 Array = NDArray[np.float64]
 
 _FEWEST = 25  # draws, for the tail of a Pareto distribution
-_UNSURE = 0.7  # Pareto shapes above it make an observation's score unreliable, with few draws smaller ones (Vehtari and others 2024)
+_UNSURE = (
+    0.7  # Pareto shapes above it make an observation's score unreliable, with few draws smaller ones (Vehtari and others 2024)
+)
 
 
 class Scores(NamedTuple):
@@ -134,17 +136,18 @@ def _smoothed(values: Array, efficiency: float) -> tuple[Array, float]:
     n_tail = int(np.ceil(min(0.2 * len(values), 3.0 * np.sqrt(len(values) / efficiency))))
     if np.ptp(np.sort(values)[:n_tail]) == 0.0:  # weights that are bounded, as far as draws tell
         return -values - logsumexp(-values), -np.inf
-    log_weights, shape = array_stats.psislw(values, r_eff=efficiency)
+    log_weights, shape = array_stats.psislw(values, r_eff=efficiency)  # type: ignore[no-untyped-call]
     return np.asarray(log_weights), float(shape)
 
 
 def _relative_efficiency(values: Array) -> float:
-    """Effective sample size of the likelihood over the number of draws, from its logarithm (chain, draw); 1 if it is constant."""
+    """Effective sample size of a likelihood over the number of draws, from its logarithm (chain, draw); 1 if constant."""
     likelihood = np.exp(values - values.max())
     if likelihood.shape[1] < 4 or np.ptp(likelihood) == 0.0:  # too short a chain to tell
         return 1.0
-    effective = float(array_stats.ess(likelihood, method="mean", chain_axis=0, draw_axis=1))
-    return effective / likelihood.size if np.isfinite(effective) and effective > 0.0 else 1.0 / likelihood.size
+    effective = float(array_stats.ess(likelihood, method="mean", chain_axis=0, draw_axis=1))  # type: ignore[no-untyped-call]
+    known = np.isfinite(effective) and effective > 0.0
+    return (effective if known else 1.0) / float(likelihood.size)
 
 
 def _row(score: Scores, best: Scores) -> dict[str, Any]:

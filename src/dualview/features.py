@@ -114,9 +114,9 @@ def warn_of_projection(features: Array, names: list[str], units: Whitening, rows
     texts = [f"{rows[j]} (by {away[j, d]:.3g} in {names[d]})" for j, d in zip(off[:_SHOWN], worst, strict=False)]
     more = f" and {len(off) - _SHOWN} more" if len(off) > _SHOWN else ""
     warnings.warn(
-        f"{len(off)} of {len(features)} new user(s) leave the {units.n_dims} of {len(names)} dimensions in which the users of the "
-        f"fit differ: {', '.join(texts)}{more}. The model knows nothing of such differences and places each by the nearest point "
-        "in those dimensions. Check these columns, or fit again with users who vary in them.",
+        f"{len(off)} of {len(features)} new user(s) leave the {units.n_dims} of {len(names)} dimensions in which the users of "
+        f"the fit differ: {', '.join(texts)}{more}. The model knows nothing of such differences and sees the projection onto "
+        "those dimensions. Check these columns, or fit again with users who vary in them.",
         DataWarning,
         stacklevel=5,
     )

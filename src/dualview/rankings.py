@@ -82,7 +82,8 @@ class Ranking:
         if len(doubtful) == len(others):
             said += "has the highest score, but some scores cannot be relied on, so that this is no ranking."
         elif close:
-            said += f"predicts best, but {_listed(close)} cannot be told apart from it: the difference is within two standard errors."
+            said += f"predicts best, but {_listed(close)} cannot be told apart from it: the difference is within two standard "
+            said += "errors."
         elif doubtful:
             said += f"predicts best as far as scores can be relied on; the place of {_listed(doubtful)} is not sure."
         else:

@@ -124,7 +124,9 @@ def test_variances_are_those_of_the_most_likely_contrasts():
         covariance = noise * np.eye(30) + slope * slopes @ slopes.T + effect * effects @ effects.T
         return -multivariate_normal(np.zeros(29), contrasts @ covariance @ contrasts.T).logpdf(contrasts @ outcome)
 
-    best = minimize(minus_log_likelihood, np.log([9.0, 4.0, 200.0]), method="Nelder-Mead", options={"maxiter": 2000, "xatol": 1e-6})
+    best = minimize(
+        minus_log_likelihood, np.log([9.0, 4.0, 200.0]), method="Nelder-Mead", options={"maxiter": 2000, "xatol": 1e-6}
+    )
     found = fit_restricted(Columns(fixed, slopes, effects), outcome)
     wanted = np.exp(best.x)
     np.testing.assert_allclose([found.noise, found.slope_variance, found.effect_variance], wanted, rtol=2e-3)

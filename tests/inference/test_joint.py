@@ -71,7 +71,7 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str, seed: int) -> None:
 
 
 def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
-    """Two steps to a data set, in one compiled call where that is possible: what the first leaves behind counts in the second."""
+    """Two steps to a data set, in one compiled call where possible: what the first leaves behind counts in the second."""
     left = 2
     while left:
         state, info = gibbs.advance(rng, model, state, 2, np.zeros(left, dtype=np.bool_))

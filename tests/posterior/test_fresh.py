@@ -26,7 +26,9 @@ def test_density_of_one_number_is_the_integral_over_mean_and_precision(dof: floa
     x = 1.4
 
     def given_scale(s: float) -> float:
-        return stats.norm.pdf(x, mean, np.sqrt(1 / s + 1 / precision)) * stats.gamma.pdf(s, dof / 2, scale=2 / (dof * covariance))
+        return stats.norm.pdf(x, mean, np.sqrt(1 / s + 1 / precision)) * stats.gamma.pdf(
+            s, dof / 2, scale=2 / (dof * covariance)
+        )
 
     exact = sum(integrate.quad(given_scale, *ends, epsabs=1e-12)[0] for ends in ((0, 1e-6), (1e-6, 0.1), (0.1, 5), (5, np.inf)))
     fresh = FreshClusters(np.random.default_rng(0), base_of(1, dof), 20_000)
@@ -116,7 +118,9 @@ def chance_of_a_new_cluster(post: dv.Posterior, newcomer: np.ndarray) -> float:
     units, n_dims = post.units["features"], len(newcomer)
     names = ("base_mean", "base_precision", "base_covariance", "base_dof")
     new = old = 0.0
-    for i, (mean, precision, covariance, dof) in enumerate(zip(*(post.flat(f"features.{name}") for name in names), strict=True)):
+    for i, (mean, precision, covariance, dof) in enumerate(
+        zip(*(post.flat(f"features.{name}") for name in names), strict=True)
+    ):
         scales = dof / stats.chi2(dof - n_dims + 1).ppf((np.arange(300) + 0.5) / 300)
         spreads = scales[:, None, None] * covariance + np.linalg.inv(precision)
         new += alpha[i] / (alpha[i] + n_users) * normal_density(newcomer - mean, spreads).mean()

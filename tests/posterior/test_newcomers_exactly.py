@@ -1,7 +1,8 @@
 """Newcomers against MODEL.md section 6 written out: sums over draws and clusters, integrals over a fresh cluster by quadrature.
 
 The twin works in the user's units, row by row, with observations integrated out as one multivariate normal. What the package
-says depends on its own random numbers (fresh clusters, sampled vectors); it is averaged over seeds, whose spread is the tolerance.
+says depends on its own random numbers (fresh clusters, sampled vectors): it is averaged over seeds, and their spread is the
+tolerance.
 """
 
 from typing import Any, NamedTuple
@@ -98,7 +99,7 @@ def log_normal(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> float
 
 
 def regression_below(rows: list[Row], design: Any, outcome: Any, asked: Any, levels: Any, noise: Any) -> np.ndarray:
-    """P(y* ≤ level | features, observations), y* with design ``asked``. noise: precisions by draw, or σ_0² for those by cluster."""
+    """P(y* ≤ level | features, observations), y* with design ``asked``. noise: precisions by draw, or σ_0² of clusters' own."""
     quantiles = stats.chi2(1).ppf((np.arange(N_NOISES) + 0.5) / N_NOISES)
     cases = []
     for row in rows:
@@ -201,7 +202,10 @@ def test_choices_between_items_of_unequal_appeal(monkeypatch: pytest.MonkeyPatch
         weights = node_weights * np.exp(row.log_weight + log_expit(odds).sum(axis=0))
         wanted = expit(f * (items[asked[0], 0] - items[asked[1], 0]) + appeal[row.draw][asked[0]] - appeal[row.draw][asked[1]])
         total, above = total + weights.sum(), above + (weights * wanted).sum()
-    own = dv.PairwiseChoices([0, 0, 0], winner, loser, items, item_intercept=True, n_users=1)
+    owner = [3, N_USERS, 5, N_USERS, N_USERS]  # choices of users of the fit between them say nothing of the newcomer
+    own = dv.PairwiseChoices(
+        owner, np.insert(winner, [0, 1], [0, 2]), np.insert(loser, [0, 1], [1, 3]), items, item_intercept=True
+    )
     new = dv.PairwiseChoices([N_USERS], [asked[0]], [asked[1]], items, item_intercept=True)
     monkeypatch.setattr(f"{__name__}.N_SEEDS", 12)
     found = over_seeds(model, lambda _: model.predict_outcome(new, NEWCOMER[None], own).mean, monkeypatch)

@@ -95,7 +95,9 @@ def heavy_tailed() -> tuple[np.ndarray, dv.SharedOutcome]:
     took_part = np.zeros((14, 10))
     for row in took_part:
         row[rng.choice(7, 3, replace=False)] = 1.0
-    return rng.standard_normal((10, 1)), dv.SharedOutcome(took_part, took_part @ rng.standard_normal(10) + 0.5 * rng.standard_normal(14))
+    return rng.standard_normal((10, 1)), dv.SharedOutcome(
+        took_part, took_part @ rng.standard_normal(10) + 0.5 * rng.standard_normal(14)
+    )
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -103,10 +105,13 @@ def test_seeds_agree_on_users_without_observations() -> None:
     """Medians agree within their Monte-Carlo error, which chains tell; means of such heavy tails do not exist."""
     features, behavior = heavy_tailed()
     models = [
-        dv.DualViewMixture(n_warmup=300, n_draws=2000, n_chains=4, random_state=seed).fit(features, behavior) for seed in range(5)
+        dv.DualViewMixture(n_warmup=300, n_draws=2000, n_chains=4, random_state=seed).fit(features, behavior)
+        for seed in range(5)
     ]
     silent = slice(7, None)
-    of_chains = np.array([np.median(model.posterior_["latent"][..., silent], axis=1) for model in models])  # (seed, chain, user)
+    of_chains = np.array(
+        [np.median(model.posterior_["latent"][..., silent], axis=1) for model in models]
+    )  # (seed, chain, user)
     error = np.sqrt(of_chains.var(axis=1, ddof=1).mean(axis=0) / 4)
     medians = np.array([model.latent_[silent] for model in models])
     assert (np.abs(medians - medians.mean(axis=0)) < 4.5 * error).all()
@@ -135,5 +140,7 @@ def test_every_prediction_has_a_median() -> None:
     np.testing.assert_allclose(WeightedDraws(values[..., 0], weights).median, np.median(values[..., 0], axis=0), atol=1e-12)
     vectors = VectorMixture(1, 2, 1, lambda _: VectorParts(np.zeros((1, 1)), np.array([[[1.0, 5.0]]]), np.eye(2)[None, None]))
     np.testing.assert_allclose(vectors.median, [[1.0, 5.0]])
-    odds = ChoiceMixture(1, 3, lambda _: Parts(np.log([[0.3], [0.4], [0.3]]), np.array([[-1.0], [0.5], [9.0]]), np.zeros((1, 1))))
+    odds = ChoiceMixture(
+        1, 3, lambda _: Parts(np.log([[0.3], [0.4], [0.3]]), np.array([[-1.0], [0.5], [9.0]]), np.zeros((1, 1)))
+    )
     np.testing.assert_allclose(odds.median, 1 / (1 + np.exp(-0.5)), rtol=1e-4)

@@ -38,7 +38,7 @@ X = features()
 
 
 def regression(n_each: int, noise: str, slopes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """user, design (n, 2), outcome of n_each observations a user; clusters differ in noise, coefficients follow the features."""
+    """user, design (n, 2), outcome of n_each observations a user; clusters differ in noise, features shift coefficients."""
     rng = np.random.default_rng(5)
     user = np.repeat(np.arange(N_USERS + 1), n_each)
     design = np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
@@ -147,7 +147,11 @@ def test_choices_between_items_of_unequal_appeal() -> None:
     items, appeal = rng.standard_normal((4, 1)), np.array([2.5, -2.5, 0.0, 0.0])
     user = np.repeat(np.arange(N_USERS + 1), 6)
     pairs = np.array([rng.choice(4, 2, replace=False) for _ in user])
-    odds = (items[pairs[:, 0], 0] - items[pairs[:, 1], 0]) * np.where(user % 2, 1.0, -1.0) + appeal[pairs[:, 0]] - appeal[pairs[:, 1]]
+    odds = (
+        (items[pairs[:, 0], 0] - items[pairs[:, 1], 0]) * np.where(user % 2, 1.0, -1.0)
+        + appeal[pairs[:, 0]]
+        - appeal[pairs[:, 1]]
+    )
     flip = rng.random(len(user)) > 1 / (1 + np.exp(-odds))
     winner, loser = np.where(flip[:, None], pairs[:, ::-1], pairs).T
     options = {"items": items, "item_intercept": True}

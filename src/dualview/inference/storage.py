@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Moments:
-    """Number, mean (U, q) and sum of outer products of deviations (U, q, q) of vectors that came one at a time (Welford 1962)."""
+    """Number, mean (U, q) and summed outer products of deviations (U, q, q) of vectors that came one by one (Welford 1962)."""
 
     n: int
     mean: NDArray[np.float64]

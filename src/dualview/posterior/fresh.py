@@ -1,7 +1,7 @@
 """Clusters that nobody of the fit is in: the distribution of their first vector, with mean and precision integrated out.
 
-A cluster from the base has μ ~ N(μ_0, R_0⁻¹) and S ~ W(β, (β W_0)⁻¹), (M2) and (M3). Given μ its first vector is multivariate t,
-a normal of random scale, so that all that is left of μ and S is one number g:
+A cluster from the base has μ ~ N(μ_0, R_0⁻¹) and S ~ W(β, (β W_0)⁻¹), (M2) and (M3). Given μ its first vector is multivariate
+t, a normal of random scale, so that all that is left of μ and S is one number g:
 
     x | g ~ N(μ_0, (β/g) W_0 + R_0⁻¹),   g ~ χ²(β − D + 1)
 
@@ -51,12 +51,12 @@ class FreshClusters:
         self.draw = np.repeat(np.arange(n_draws), n_fresh)
         log_g = log_chi_squares(rng, base.dofs - (n_dims - 1), n_fresh).ravel()
         self._log_scale = np.log(base.dofs)[self.draw] - log_g
-        lower = np.linalg.cholesky(base.precisions)
+        precision_roots = _roots(base.precisions)
         # Singular values keep twice the digits that eigenvalues of the product would.
-        _, roots, rotation = np.linalg.svd(np.swapaxes(np.linalg.cholesky(base.covariances), -1, -2) @ lower)
-        self._log_ratios = 2.0 * np.log(np.maximum(roots, np.finfo(float).tiny))
-        self._to_axes = rotation @ np.swapaxes(lower, -1, -2)
-        self._log_volume = -np.log(np.diagonal(lower, axis1=-2, axis2=-1)).sum(axis=-1)
+        _, ratios, rotation = np.linalg.svd(np.swapaxes(_roots(base.covariances), -1, -2) @ precision_roots)
+        self._log_ratios = 2.0 * np.log(np.maximum(ratios, np.finfo(float).tiny))
+        self._to_axes = rotation @ np.swapaxes(precision_roots, -1, -2)
+        self._log_volume = -np.linalg.slogdet(precision_roots)[1]
 
     @cached_property
     def _log_variances(self) -> Array:
@@ -66,7 +66,8 @@ class FreshClusters:
     @cached_property
     def _heights(self) -> Array:
         n_dims = self.base.means.shape[1]
-        return -0.5 * self._log_variances.sum(axis=1) - self._log_volume[self.draw] - 0.5 * n_dims * np.log(2 * np.pi)
+        heights = -0.5 * self._log_variances.sum(axis=1) - self._log_volume[self.draw]
+        return np.asarray(heights - 0.5 * n_dims * np.log(2 * np.pi))
 
     @cached_property
     def _shrinking(self) -> Array:
@@ -81,7 +82,7 @@ class FreshClusters:
     @cached_property
     def _axes(self) -> Array:
         n_dims = self.base.means.shape[1]
-        return np.linalg.solve(self._to_axes, np.broadcast_to(np.eye(n_dims), self._to_axes.shape))
+        return np.asarray(np.linalg.solve(self._to_axes, np.broadcast_to(np.eye(n_dims), self._to_axes.shape)), dtype=float)
 
     @cached_property
     def roots(self) -> Array:
@@ -110,6 +111,13 @@ class FreshClusters:
         for dof, inverse_scale, factor in zip(dofs, inverse_scales, factors, strict=True):
             wishart_factor(stream, dof + 1.0, inverse_scale, factor)
         return factors
+
+
+def _roots(matrices: Array) -> Array:
+    """B with B Bᵀ equal to each positive definite matrix, which rounding may have made singular."""
+    values, vectors = np.linalg.eigh(matrices)
+    least = np.finfo(float).eps * values[..., -1:]
+    return np.asarray(vectors * np.sqrt(np.maximum(values, least))[..., None, :])
 
 
 def log_chi_squares(rng: np.random.Generator, dofs: Array, n: int) -> Array:

@@ -271,7 +271,8 @@ class NewUsers:
 
     def _log_features_of(self, user: int) -> Array:
         """ln p(features of a new user | row), (R,)."""
-        return self._candidates.log_features(None if self._x is None else self._x[user : user + 1], 1)[0]
+        x = None if self._x is None else self._x[user : user + 1]
+        return np.asarray(self._candidates.log_features(x, 1)[0])
 
     def given_one(self, user: int) -> Given:
         """Everything that is known of one of the new users, kept for when it is asked for again."""

@@ -1,8 +1,8 @@
 """Files that a run's folder may have besides the posterior. A plain run has none of them; 'dualview forum' writes all.
 
 predictions.csv: a row per test thread with median (in older files mean), sd and outcome, where known log_density and level (the
-predictive distribution function at the outcome). profiles.csv: a row per user with activity in plain units. forum.json, roles.json, evaluation.json:
-settings and facts, labels of roles, scores of competitors.
+predictive distribution function at the outcome). profiles.csv: a row per user with activity in plain units. forum.json,
+roles.json, evaluation.json: settings and facts, labels of roles, scores of competitors.
 """
 
 import json

@@ -27,7 +27,8 @@ _THIS = {
 _EXPLAINED = (
     "The score of a fit (elpd) adds up, over all threads, the log density of the outcome as predicted from the other threads: "
     "leave-one-out, computed from the draws without fitting again (PSIS-LOO). More is better; up to two standard errors "
-    "behind the best, a fit cannot be told apart from it. Where a fit or the first one has unsure threads, its place is not sure."
+    "behind the best, a fit cannot be told apart from it. Where a fit or the first one has unsure threads, its place is not "
+    "sure."
 )
 _PICTURE = (
     "The line in the picture is the best fit, a dot how far another lies behind it, the bar two standard errors to each side."
