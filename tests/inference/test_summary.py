@@ -52,7 +52,8 @@ def test_vectors_and_links_have_moments_in_the_user_s_units(link: str | None) ->
     latent = features @ [[2.0, 30.0], [-1.0, 5.0]] + rng.standard_normal((15, 2)) * [1.0, 9.0]
     outcome = np.einsum("nq,nq->n", design, latent[user]) + 0.3 * rng.standard_normal(60)
     behavior = dv.UserRegression(user, design, outcome)
-    settings = {"n_warmup": 10, "n_draws": 30, "n_chains": 2, "link": link}
+    prior = dv.GaussianPrior([5.0, 150.0], [[9.0, 60.0], [60.0, 900.0]])  # working units mix the two
+    settings = {"n_warmup": 10, "n_draws": 30, "n_chains": 2, "link": link, "behavior_prior": prior}
     draws = dv.DualViewMixture(**settings).fit(features, behavior).posterior_.flat("latent")
     post = dv.DualViewMixture(**settings, keep="summary", n_whole=10).fit(features, behavior).posterior_
     np.testing.assert_allclose(post.latent_mean, draws.mean(axis=0), rtol=1e-9)

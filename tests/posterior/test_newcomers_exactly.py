@@ -53,23 +53,23 @@ class Row(NamedTuple):
     noise: float | None  # of its users, where it is the cluster's own; NaN where it is from the prior
 
 
-def rows_of(model: dv.DualViewMixture, cluster_noise: bool = False) -> list[Row]:
+def rows_of(model: dv.DualViewMixture, cluster_noise: bool = False, newcomer: np.ndarray = NEWCOMER) -> list[Row]:
     """Every cluster of every draw, then N_SCALES fresh ones a draw."""
     post = model.posterior_
     table, z = post.components, post.flat("z")
     slopes = post.flat("slopes") if "slopes" in post else None
     rows = []
     for i, alpha in enumerate(post.flat("alpha")):
-        shift = 0.0 if slopes is None else slopes[i] @ (NEWCOMER - FEATURES.mean)
+        shift = 0.0 if slopes is None else slopes[i] @ (newcomer - FEATURES.mean)
         members = np.flatnonzero(table["owner"] == i)
         for k, row in enumerate(members):
             mean, covariance = component(post, "features", row)
             latent, spread = component(post, "behavior", row)
             prior = np.log(table["count"][row] / (alpha + N_USERS))
             noise = post.flat("noise_precision")[i][z[i] == k][0] if cluster_noise else None
-            rows.append(Row(i, prior + log_normal(NEWCOMER, mean, covariance), latent + shift, spread, noise))
+            rows.append(Row(i, prior + log_normal(newcomer, mean, covariance), latent + shift, spread, noise))
         mean, covariances = fresh(post, "features", i)
-        new = np.log(alpha / (alpha + N_USERS)) + np.log(np.mean([np.exp(log_normal(NEWCOMER, mean, c)) for c in covariances]))
+        new = np.log(alpha / (alpha + N_USERS)) + np.log(np.mean([np.exp(log_normal(newcomer, mean, c)) for c in covariances]))
         latent, spreads = fresh(post, "behavior", i)
         noise = np.nan if cluster_noise else None
         rows += [Row(i, new - np.log(N_SCALES), latent + shift, spread, noise) for spread in spreads]
@@ -174,6 +174,37 @@ def test_regressions_of_two_coefficients(noise: str, link: str | None, monkeypat
 
     monkeypatch.setattr(f"{__name__}.N_SEEDS", 60)  # a cluster is drawn in every one of few draws
     assert_same(over_seeds(model, imputed, monkeypatch), without)
+
+
+def test_strangers_have_the_spread_of_a_fresh_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newcomer far from everybody: what is known of it is the base, in the data's units, and its own two observations."""
+    stranger = np.array([5.0, -6.0])
+    model = fitted(2, dv.UserRegression(*regression_data(), noise_variance=0.5))
+    rows = rows_of(model, newcomer=stranger)
+    weights = np.exp([row.log_weight for row in rows])
+    given = model.posterior_.flat("noise_precision")
+    asked, levels = dv.UserRegression([N_USERS], ASKED), np.array([-8.0, -3.0, 3.0, 8.0])
+    own = dv.UserRegression([0, 0], OWN[0], OWN[1] + 6.0, n_users=1)
+    assert model.predict(stranger[None])[0] == -1
+
+    def below(_: int) -> np.ndarray:
+        predicted = model.predict_outcome(asked, stranger[None], own)
+        return np.array([predicted.cdf([level])[0] for level in levels])
+
+    exact = regression_below(rows, OWN[0], OWN[1] + 6.0, ASKED, levels, given)
+    assert_same(over_seeds(model, below, monkeypatch), exact)
+
+    def latent_below(_: int) -> np.ndarray:
+        predicted = model.predict_latent(stranger[None])
+        return np.array([predicted.marginal(d).cdf([level])[0] for d in (0, 1) for level in levels])
+
+    silent = [
+        (weights @ stats.norm.cdf(level, [row.mean[d] for row in rows], [np.sqrt(row.covariance[d, d]) for row in rows]))
+        / weights.sum()
+        for d in (0, 1)
+        for level in levels
+    ]
+    assert_same(over_seeds(model, latent_below, monkeypatch), np.array(silent))
 
 
 def choices_data() -> dict[str, Any]:

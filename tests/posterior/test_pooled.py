@@ -64,7 +64,7 @@ def test_files_are_read_again_and_predict_the_same(fitted: dv.DualViewMixture, t
 def test_a_summary_has_the_same_draws(fitted: dv.DualViewMixture) -> None:
     summary = fit(keep="summary", n_whole=10).posterior_
     np.testing.assert_array_equal(summary.summary["behavior.base_precision"], fitted.posterior_["behavior.base_precision"])
-    np.testing.assert_allclose(summary.latent_mean, fitted.latent_)
+    np.testing.assert_allclose(summary.latent_mean, fitted.posterior_.latent_mean)
 
 
 def test_a_run_goes_on_where_it_stopped_and_stays_pooled(fitted: dv.DualViewMixture, tmp_path: Path) -> None:
