@@ -144,3 +144,12 @@ def test_every_prediction_has_a_median() -> None:
         1, 3, lambda _: Parts(np.log([[0.3], [0.4], [0.3]]), np.array([[-1.0], [0.5], [9.0]]), np.zeros((1, 1)))
     )
     np.testing.assert_allclose(odds.median, 1 / (1 + np.exp(-0.5)), rtol=1e-4)
+
+
+def test_quantiles_of_single_values() -> None:
+    """As latent coefficients have that the users of a cluster share: the least value with enough probability up to it."""
+    mixture = NormalMixture(
+        1, 3, lambda _: Parts(np.log([[0.2], [0.5], [0.3]]), np.array([[0.0], [1.0], [5.0]]), np.zeros((1, 1)))
+    )
+    for probability, value in ((0.1, 0.0), (0.3, 1.0), (0.5, 1.0), (0.9, 5.0)):
+        assert mixture.quantile(probability)[0] == pytest.approx(value, abs=1e-9)

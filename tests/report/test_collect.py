@@ -58,7 +58,7 @@ def test_powers_come_from_the_largest_with_the_intervals_of_the_summary(found: d
     assert [row["role"] for row in rows] == sorted(summary, key=lambda role: -summary[role]["median"])
     for row in rows:
         assert row["from"] < row["at"] < row["to"]
-        for name in ("mean", "low", "high"):
+        for name in ("median", "low", "high"):
             assert float(row[name].replace("−", "-").replace(",", "")) == pytest.approx(summary[row["role"]][name], abs=0.06)
 
 
@@ -107,7 +107,7 @@ def test_a_run_of_the_forum_shows_plain_units_labels_and_notes(more: dict[str, A
     assert more["title"] == "Roles of users: posts.csv"
     card = more["roles"]["cards"][0]
     assert card["label"] == "many posts"
-    assert card["factor"] == {"mean": "1.25", "low": "1.10", "high": "1.40"}
+    assert card["factor"] == {"median": "1.25", "low": "1.10", "high": "1.40"}
     labels = pd.read_csv(full / "users.csv", keep_default_na=False)["cluster"]
     medians = {row["name"]: row["median"] for row in card["features"]}
     assert float(medians["posts"]) == pytest.approx(np.median(np.flatnonzero(labels == 0)), rel=6e-3)

@@ -28,7 +28,7 @@ _SEED = 20  # of latent vectors drawn for users whose observations have no close
 _BASE_DRAWS = 20_000  # fresh clusters over all draws of the posterior
 _LEAST_FRESH = 4  # and at least so many per draw
 _CELLS = 4_000_000
-_KEPT = 20_000_000  # numbers kept of new users who are asked for again
+_KEPT = 50_000_000  # numbers kept, of each kind, of new users who are asked for again
 _FEW = 50  # an effective number of draws below this is worth a warning
 
 
@@ -64,6 +64,7 @@ class Candidates:
         self.first = np.searchsorted(self.draw, np.arange(n_draws))
         self.known = self.component >= 0
         self.pooled = post.pooling is not None
+        self.n_latent = post.units["behavior"].n_dims if "behavior" in post.units else 0
         self._views = {view: self._rows_of(rng, view) for view in post.units if f"{view}.factors" in table}
 
     def _rows_of(self, rng: np.random.Generator, view: str) -> "ViewRows":
@@ -232,10 +233,12 @@ class NewUsers:
         self._n = n_users
         self._evidence = evidence
         self._warned = False
-        n_rows, n_draws = len(candidates.draw), candidates.n_draws
+        n_rows, n_numbers = len(candidates.draw), 1 + candidates.n_latent + candidates.n_latent**2
         self._log_features: Callable[[int], Array] = lru_cache(max(1, _KEPT // n_rows))(self._log_features_of)
-        self._imputed: Callable[[int, tuple[int, ...]], Imputed] = lru_cache(max(1, _KEPT // (16 * n_draws)))(self._impute_from)
-        self._given: Callable[[int], Given] = lru_cache(max(1, _KEPT // (16 * n_rows)))(self._given_one)
+        self._imputed: Callable[[int, tuple[int, ...]], Imputed] = lru_cache(
+            max(1, _KEPT // (2 * n_numbers * candidates.n_draws))
+        )(self._impute_from)
+        self._given: Callable[[int], Given] = lru_cache(max(1, _KEPT // (n_numbers * n_rows)))(self._given_one)
 
     def __len__(self) -> int:
         return self._n

@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import elementwise
 from scipy.special import expit, logsumexp, ndtr
 
 from dualview.checks import numbers
@@ -129,21 +130,12 @@ class NormalMixture(_Mixture):
         return result
 
     def quantile(self, probability: float) -> Array:
-        """Quantile of each case, by bisection of the mixture's distribution function."""
+        """Quantile of each case, where the mixture's distribution function has this value."""
         if not 0 < probability < 1:
             raise InputError(f"A quantile's probability lies between 0 and 1; got {probability!r}.")
         result = np.empty(self._n)
         for cases, parts in self._batches():
-            # Bisection of asinh(y / scale): components may be many orders of magnitude wider than others.
-            sizes = np.abs(parts.locations) + parts.sds
-            scale = np.where(sizes > 0.0, sizes, np.inf).min(axis=0)
-            scale[np.isinf(scale)] = 1.0
-            low, high = (np.arcsinh(end / scale) for end in _reach(parts))
-            while np.any(high - low > _PRECISION):
-                middle = 0.5 * (low + high)
-                below = _cdf(parts, scale * np.sinh(middle)) < probability
-                low, high = np.where(below, middle, low), np.where(below, high, middle)
-            result[cases] = scale * np.sinh(0.5 * (low + high))
+            result[cases] = _quantile(parts, probability)
         return result
 
     def interval(self, probability: float = 0.95) -> Array:
@@ -399,11 +391,37 @@ class WeightedDraws:
 
 
 def _cdf(parts: Parts, values: Array) -> Array:
-    away, spread = values - parts.locations, parts.sds > 0
-    below = ndtr(away / np.where(spread, parts.sds, 1.0))
+    return _below(np.exp(parts.log_weights), parts.locations, parts.sds, values)
+
+
+def _below(weights: Array, locations: Array, sds: Array, values: Array) -> Array:
+    """Probability up to values (cases,); components without a spread are single values."""
+    away, spread = values - locations, sds > 0
+    below = ndtr(away / np.where(spread, sds, 1.0))
     if not spread.all():
         below = np.where(spread, below, away >= 0)
-    return np.asarray((np.exp(parts.log_weights) * below).sum(axis=0))
+    return np.asarray((weights * below).sum(axis=0))
+
+
+def _quantile(parts: Parts, probability: float) -> Array:
+    """Where the distribution function has a value, (cases,): a bracketed root in asinh(y / scale).
+
+    Components may be many orders of magnitude wider than others, and the scale is that of the smallest.
+    """
+    sizes = np.abs(parts.locations) + parts.sds
+    scale = np.where(sizes > 0.0, sizes, np.inf).min(axis=0)
+    scale[np.isinf(scale)] = 1.0
+    arrays = (np.exp(parts.log_weights), parts.locations, parts.sds)
+
+    def excess(t: Array, cases: NDArray[np.intp]) -> Array:
+        weights, locations, sds = (part if part.shape[1] == 1 else part[:, cases] for part in arrays)
+        return _below(weights, locations, sds, scale[cases] * np.sinh(t)) - probability
+
+    low, high = (np.arcsinh(end / scale) for end in _reach(parts))
+    ends = (low - 1.0, high + 1.0)  # a single value at an end has the probability on one side of it only
+    tolerances = {"xatol": _PRECISION, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
+    found = elementwise.find_root(excess, ends, args=(np.arange(len(scale)),), tolerances=tolerances)
+    return np.asarray(scale * np.sinh(found.x))
 
 
 def _reach(parts: Parts) -> tuple[Array, Array]:

@@ -157,7 +157,9 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
         latent = run.powers[role]
         result["latent"] = estimate(latent.median, latent.low, latent.high, run.decimals)
         factor = run.forum.roles.get(role, {}).get("factor")
-        result["factor"] = None if factor is None else estimate(factor["median"], factor["low"], factor["high"], 2)
+        if factor is not None:  # files of versions before medians have a mean
+            factor = estimate(factor.get("median", factor.get("mean")), factor["low"], factor["high"], 2)
+        result["factor"] = factor
     return result
 
 
