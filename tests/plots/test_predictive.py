@@ -57,7 +57,7 @@ def test_outcomes_outside_are_marked_and_counted(axes):
 def test_predictions_labels_and_legend(prediction, y, axes):
     plots.predictions(prediction, y, axes, probability=0.5)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("cases, sorted by outcome", "outcome")
-    assert legend_texts(axes) == ["50 % predictive interval", "predictive mean", "outcome inside", "outcome outside"]
+    assert legend_texts(axes) == ["50 % predictive interval", "predictive median", "outcome inside", "outcome outside"]
 
 
 def test_the_legend_stands_above_all_cases(prediction, y):

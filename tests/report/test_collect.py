@@ -141,7 +141,9 @@ def test_fits_are_ranked_with_the_run_of_the_page_marked(more: dict[str, Any], f
     rows = {row["name"]: row for row in section["rows"]}
     for name, row in rows.items():
         assert float(row["elpd"].replace("−", "-")) == pytest.approx(table.loc[name, "elpd"], abs=0.06)
-        assert row["best"] == (row["standing"] == "best") == (name == table.index[0])
+        assert row["first"] == (name == table.index[0])
+        assert row["best"] == (row["standing"] == "best")
+        assert table.loc[name, "note"].startswith(row["standing"])
         assert row["unsure"] == str(table.loc[name, "unsure"])
         assert row["from"] <= row["at"] <= row["to"]
     assert [row["at"] for row in section["rows"]] == [section["zero"], rows[table.index[1]]["at"]]
@@ -215,7 +217,7 @@ def test_known_levels_decide_about_calibration(full: Path, tmp_path: Path) -> No
         ),
         ("profiles.csv", "name,posts\na,1\n", "must have a column user; it has name, posts"),
         ("profiles.csv", "user,posts\na,1\n", "must have a row per user of the run; it has nothing of <script>"),
-        ("predictions.csv", "thread,outcome\na,1\n", "must have columns mean and sd; it has thread, outcome"),
+        ("predictions.csv", "thread,outcome\na,1\n", "must have columns median \\(or mean\\) and sd; it has thread, outcome"),
     ],
 )
 def test_files_that_are_not_what_they_should_be(name: str, content: str, message: str, plain: Path, tmp_path: Path) -> None:
