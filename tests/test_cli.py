@@ -64,7 +64,7 @@ def test_users_table_is_that_of_the_fit(done):
     np.testing.assert_allclose([float(row["true_latent"]) for row in table], forum.latent, rtol=1e-5)
     assert [int(row["true_cluster"]) for row in table] == forum.labels.tolist()
     for row in table:
-        assert float(row["latent_low"]) <= float(row["latent_mean"]) <= float(row["latent_high"])
+        assert float(row["latent_low"]) <= float(row["latent_median"]) <= float(row["latent_high"])
     assert {int(row["cluster"]) for row in table} == set(range(len({row["cluster"] for row in table})))
 
 

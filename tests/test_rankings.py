@@ -139,13 +139,19 @@ def test_sentences_say_what_is_sure_and_what_is_not() -> None:
     assert Ranking(50, (FIT, behind)).verdict() == [
         "Of 2 fits to the same 50 threads, 'a' predicts best; the other is clearly behind."
     ]
-    said = Ranking(50, (FIT, close, behind)).verdict()
+    said = Ranking(50, (FIT, replace(close, unsure=0), behind)).verdict()
     assert said[0].endswith("but 'c' cannot be told apart from it: the difference is within two standard errors.")
+    assert "The chains of 'c' have not converged" in said[1]
+    said = Ranking(50, (FIT, close, behind)).verdict()
+    assert said[0].endswith("predicts best as far as scores can be relied on; the place of 'c' is not sure.")
     assert "4 in 'c'" in said[1]
-    assert "The chains of 'c' have not converged" in said[2]
+    said = Ranking(50, (replace(FIT, unsure=1), behind)).verdict()
+    assert said[0].endswith("'a' has the highest score, but some scores cannot be relied on, so that this is no ranking.")
+    said = Ranking(50, (FIT, replace(close, unsure=0), close)).verdict()
+    assert said[0].endswith("within two standard errors. The place of 'c' is not sure.")
     lines = Ranking(50, (FIT, close)).text().splitlines()
     assert lines[1].split() == ["a", "no", "link", "-100.0", "0", "best"]
-    assert lines[2].split()[3:7] == ["-103.0", "3.0", "2.0", "4"]
+    assert lines[2].split()[3:] == ["-103.0", "3.0", "2.0", "4", "place", "not", "sure"]
 
 
 def test_a_ranking_survives_its_file(tmp_path: Path) -> None:

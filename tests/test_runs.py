@@ -86,7 +86,8 @@ def test_predict_writes_a_row_per_thread(run: Path, tmp_path: Path, capsys: pyte
     assert cli.main(["predict", str(run / "run"), str(run / "threads.csv"), "--out", str(out)]) == 0
     table = pd.read_csv(out)
     assert table["thread"].tolist() == [f"t{t}" for t in range(24)]
-    assert (table["low"] < table["mean"]).all()
+    assert (table["low"] < table["median"]).all()
+    assert (table["median"] < table["high"]).all()
     assert "negative log-likelihood" in capsys.readouterr().out
     model = dv.DualViewMixture.from_posterior(dv.load(run / "run" / "posterior.nc"))
     np.testing.assert_allclose(table["mean"], model.predict_outcome(FORUM.participation).mean, rtol=1e-6)

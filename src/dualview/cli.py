@@ -215,7 +215,7 @@ def predict(
 ) -> None:
     """Predict the outcomes of new threads of the run's users.
 
-    Writes thread, mean, sd and interval; with known outcomes, their log densities too.
+    Writes thread, median, mean, sd and interval; with known outcomes, their log densities too.
 
     Example: dualview predict run new_threads.csv --out predictions.csv
 

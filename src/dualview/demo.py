@@ -170,7 +170,7 @@ threads. It sees neither the clusters nor the coefficients, and it is not told h
 
 ![Users by features and by latent coefficients, coloured by cluster](picture.png)
 
-Left: users by their features. Right: each user's coefficient, posterior mean with 95 % interval; black ticks are the truth.
+Left: users by their features. Right: each user's coefficient, posterior median with 95 % interval; black ticks are the truth.
 Colours and markers are the clusters found.
 
 ## Clusters
@@ -187,7 +187,7 @@ The truth has {n_true} clusters, the partition estimate {n_found}, an average dr
 *Test NLL* is the negative log-likelihood per test thread, less is better. *Dual-DP* uses features and threads and infers the
 clusters; *single* uses the threads alone and has everybody in one cluster. *Noise alone* is the entropy of the noise,
 ½ ln(2πe · {noise_variance:g}): the score to expect of somebody who knows every coefficient and the noise. *Correlation* and
-*RMSE* compare the posterior means of the coefficients with the truth, user by user.
+*RMSE* compare the posterior medians of the coefficients with the truth, user by user.
 
 ## To repeat it
 
@@ -226,7 +226,7 @@ def _users_table(forum: Forum, model: DualViewMixture) -> str:
     low, high = model.posterior_.interval("latent", 0.95)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["user", "cluster", "latent_mean", "latent_low", "latent_high", "true_latent", "true_cluster"])
+    writer.writerow(["user", "cluster", "latent_median", "latent_low", "latent_high", "true_latent", "true_cluster"])
     numbers = zip(model.latent_, low, high, forum.latent, strict=True)
     for user, values in enumerate(numbers):
         row = [f"{value:.6g}" for value in values]

@@ -22,6 +22,9 @@ _FEW_VALUES = 10
 _USERS_PER_FEATURE = 4  # with fewer, features lose much of what they say
 _SETS_SHOWN, _USERS_SHOWN = 3, 4
 _LARGE_SHARE, _LARGE_SHARE_ALONE = 0.3, 0.1
+_OFF_SPAN = 1e-4  # of a column's standard deviation: users of the fit are off the space they span by up to about 1e-5 of it
+_OFF_CONSTANT = 1e-9  # of a constant column's value
+_SHOWN = 5
 
 
 def checked_features(estimator: Any, X: Any, reset: bool = True) -> Array:
@@ -137,6 +140,29 @@ def _rank_message(features: Array, names: list[str], units: Whitening) -> str:
     if involved.any():
         parts.append(f"linearly dependent: {names_text(names, involved)}")
     return f"The features span {units.n_dims} of {n_dims} dimensions ({'; '.join(parts)}). The model works in those they span."
+
+
+def warn_of_projection(features: Array, names: list[str], units: Whitening, rows: list[str]) -> None:
+    """Warn of new users who differ from those of the fit where these do not: the model sees their projection only."""
+    if units.n_dims == len(names):
+        return
+    away = features - units.vectors(units.to_working(features))
+    scale = np.sqrt((units.factor**2).sum(axis=1))
+    rounding = _OFF_CONSTANT * np.maximum(np.abs(units.mean), np.abs(features))
+    beyond = np.abs(away) / np.maximum(_OFF_SPAN * scale, np.maximum(rounding, np.finfo(float).tiny))
+    off = np.flatnonzero(beyond.max(axis=1) > 1.0)
+    if not len(off):
+        return
+    worst = beyond[off].argmax(axis=1)
+    texts = [f"{rows[j]} (by {away[j, d]:.3g} in {names[d]})" for j, d in zip(off[:_SHOWN], worst, strict=False)]
+    more = f" and {len(off) - _SHOWN} more" if len(off) > _SHOWN else ""
+    warnings.warn(
+        f"{len(off)} of {len(features)} new user(s) leave the {units.n_dims} of {len(names)} dimensions in which the users of "
+        f"the fit differ: {', '.join(texts)}{more}. The model knows nothing of such differences and sees the projection onto "
+        "those dimensions. Check these columns, or fit again with users who vary in them.",
+        DataWarning,
+        stacklevel=5,
+    )
 
 
 def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clusters: int | None) -> None:

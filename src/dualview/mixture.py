@@ -108,7 +108,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     n_clusters_ : int
         Its number of clusters.
     latent_ : array (U,) or (U, q)
-        Posterior mean of each user's latent behaviour.
+        Posterior median of each user's latent behaviour: users without observations need not have a mean.
     posterior_ : Posterior
         All draws by name.
 
@@ -239,7 +239,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         if behavior is None:
             self.__dict__.pop("latent_", None)
         else:
-            self.latent_ = posterior.latent_mean
+            self.latent_ = posterior.latent_median
 
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""

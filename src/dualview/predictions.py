@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior
 from dualview.errors import InputError
-from dualview.features import checked_features
+from dualview.features import checked_features, feature_names, row_ids, warn_of_projection
 from dualview.posterior import Posterior
 from dualview.posterior.new_users import Candidates, NewUsers, outcomes, outcomes_given
 from dualview.posterior.predictive import ChoiceMixture, NormalMixture, VectorMixture, WeightedDraws
@@ -146,7 +146,9 @@ class Predictions:
         if "features" in post.units:
             if X is None:
                 raise InputError("This model was fitted with features: give those of the new users too.")
-            x = np.ascontiguousarray(post.units["features"].to_working(checked_features(self, X, reset=False)))
+            features, units = checked_features(self, X, reset=False), post.units["features"]
+            warn_of_projection(features, feature_names(self), units, row_ids(X) or [f"row {j}" for j in range(len(features))])
+            x = np.ascontiguousarray(units.to_working(features))
             n_users = len(x)
         elif X is not None:
             raise InputError("This model was fitted without features: X_new must be None.")

@@ -39,17 +39,17 @@ class Fit:
     converged: bool
     made_with: str
 
-    @property
-    def standing(self) -> str:
-        return standing(self.difference, self.difference_se)
-
 
 @dataclass(frozen=True)
 class Ranking:
-    """Fits to the same threads, the best first."""
+    """Fits to the same threads, the highest score first."""
 
     n_threads: int
     fits: tuple[Fit, ...]
+
+    def standing(self, fit: Fit) -> str:
+        """What a fit's place means; it is sure only where neither its scores nor the first one's are unreliable."""
+        return standing(fit.difference, fit.difference_se, bool(fit.unsure or self.fits[0].unsure))
 
     def save(self, path: Path) -> None:
         write_whole(path, json.dumps(asdict(self), indent=2, ensure_ascii=False).encode())
@@ -65,7 +65,7 @@ class Ranking:
     def text(self) -> str:
         """A table for a reader, and what to think of it."""
         head = ("fit", "set apart by", "elpd", "behind", "± SE", "unsure", "")
-        rows = [head, *(_cells(fit) for fit in self.fits)]
+        rows = [head, *(_cells(fit, self.standing(fit)) for fit in self.fits)]
         widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
         left = {0, 1, len(head) - 1}
         lines = [
@@ -76,12 +76,20 @@ class Ranking:
     def verdict(self) -> list[str]:
         """In sentences: which fit is best, whether that is sure, and what speaks against the scores."""
         best, others = self.fits[0], self.fits[1:]
-        close = [repr(fit.name) for fit in others if fit.standing != "clearly behind"]
-        said = f"Of {len(self.fits)} fits to the same {self.n_threads:,} threads, {best.name!r} predicts best"
-        if not close:
-            said += f"; {'the other is' if len(others) == 1 else 'the others are'} clearly behind."
+        close = [repr(fit.name) for fit in others if self.standing(fit) == "not told apart from the best"]
+        doubtful = [repr(fit.name) for fit in others if self.standing(fit) == "place not sure"]
+        said = f"Of {len(self.fits)} fits to the same {self.n_threads:,} threads, {best.name!r} "
+        if len(doubtful) == len(others):
+            said += "has the highest score, but some scores cannot be relied on, so that this is no ranking."
+        elif close:
+            said += f"predicts best, but {_listed(close)} cannot be told apart from it: the difference is within two standard "
+            said += "errors."
+        elif doubtful:
+            said += f"predicts best as far as scores can be relied on; the place of {_listed(doubtful)} is not sure."
         else:
-            said += f", but {_listed(close)} cannot be told apart from it: the difference is within two standard errors."
+            said += f"predicts best; {'the other is' if len(others) == 1 else 'the others are'} clearly behind."
+        if close and doubtful:
+            said += f" The place of {_listed(doubtful)} is not sure."
         sentences = [said]
         unsure = [f"{fit.unsure:,} in {fit.name!r}" for fit in self.fits if fit.unsure]
         if unsure:
@@ -96,9 +104,9 @@ class Ranking:
         return sentences
 
 
-def _cells(fit: Fit) -> tuple[str, ...]:
+def _cells(fit: Fit, standing: str) -> tuple[str, ...]:
     behind = ("", "") if fit.difference == 0 else (f"{fit.difference:.1f}", f"{fit.difference_se:.1f}")
-    return (fit.name, fit.apart, f"{fit.elpd:.1f}", *behind, str(fit.unsure), fit.standing)
+    return (fit.name, fit.apart, f"{fit.elpd:.1f}", *behind, str(fit.unsure), standing)
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -188,12 +188,12 @@ def user_table(model: DualViewMixture) -> pd.DataFrame:
     post = model.posterior_
     table = pd.DataFrame({"user": post.user_ids, "cluster": model.labels_, "membership": post.partition_estimate().membership})
     if "latent" in post:
-        mean, (low, high) = model.latent_, post.interval("latent", 0.95)
+        median, (low, high) = model.latent_, post.interval("latent", 0.95)
         for j, name in enumerate(post.latent_names):
             one = len(post.latent_names) == 1
             prefix = "latent" if one else f"latent.{name}"
-            columns = (mean, low, high) if one else (mean[:, j], low[:, j], high[:, j])
-            table[f"{prefix}_mean"], table[f"{prefix}_low"], table[f"{prefix}_high"] = columns
+            columns = (median, low, high) if one else (median[:, j], low[:, j], high[:, j])
+            table[f"{prefix}_median"], table[f"{prefix}_low"], table[f"{prefix}_high"] = columns
     return table
 
 
@@ -219,7 +219,8 @@ def predict_run(
     )
     predicted = model.predict_outcome(new.behavior(request.intercept))
     low, high = predicted.interval(probability).T
-    table = pd.DataFrame({"thread": new.ids, "mean": predicted.mean, "sd": predicted.std, "low": low, "high": high})
+    table = pd.DataFrame({"thread": new.ids, "median": predicted.median, "mean": predicted.mean, "sd": predicted.std})
+    table = table.assign(low=low, high=high)
     words = f"{len(table)} threads predicted"
     if new.outcome is not None:
         table["outcome"] = new.outcome
@@ -264,8 +265,8 @@ def _profile(post: Posterior, model: DualViewMixture, cluster: int, membership: 
         profile["feature_means"] = {name: float(features[members, j].mean()) for j, name in enumerate(post.feature_names)}
     if "latent" in post:
         draws = post.flat("latent")[:, members].mean(axis=1)
-        low, high = np.quantile(draws, [0.025, 0.975])
-        profile["latent"] = {"mean": float(draws.mean()), "low": float(low), "high": float(high)}
+        low, median, high = np.quantile(draws, [0.025, 0.5, 0.975])
+        profile["latent"] = {"median": float(median), "low": float(low), "high": float(high)}
     return profile
 
 
@@ -282,7 +283,7 @@ def summary_text(summary: dict[str, Any]) -> str:
         line = f"  cluster {cluster['cluster']}: {cluster['size']} users, such as {', '.join(cluster['typical_users'])}"
         if "latent" in cluster:
             latent = cluster["latent"]
-            line += f"; latent {latent['mean']:.4g} ({latent['low']:.4g} to {latent['high']:.4g})"
+            line += f"; latent {latent['median']:.4g} ({latent['low']:.4g} to {latent['high']:.4g})"
         if "feature_means" in cluster:
             line += "; " + ", ".join(f"{name} {mean:.4g}" for name, mean in cluster["feature_means"].items())
         lines.append(line)

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.linalg import null_space
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
 
 import dualview as dv
 from dualview.behaviors import restricted
@@ -107,3 +110,23 @@ class TestFit:
         monkeypatch.setattr(restricted, "_MOST_USERS", 50)
         with pytest.raises(InputError, match="up to 50 users; there are 60"):
             behavior.likely_prior()
+
+
+def test_variances_are_those_of_the_most_likely_contrasts():
+    """Against the likelihood of error contrasts written out as one multivariate normal, maximised by itself."""
+    rng = np.random.default_rng(3)
+    fixed, slopes, effects = np.ones((30, 1)), rng.standard_normal((30, 3)), rng.integers(0, 2, (30, 6)) * 0.2
+    outcome = 4.0 + slopes @ rng.normal(0, 2.0, 3) + effects @ rng.normal(0, 15.0, 6) + 3.0 * rng.standard_normal(30)
+    contrasts = null_space(fixed.T).T
+
+    def minus_log_likelihood(logs):
+        noise, slope, effect = np.exp(logs)
+        covariance = noise * np.eye(30) + slope * slopes @ slopes.T + effect * effects @ effects.T
+        return -multivariate_normal(np.zeros(29), contrasts @ covariance @ contrasts.T).logpdf(contrasts @ outcome)
+
+    best = minimize(
+        minus_log_likelihood, np.log([9.0, 4.0, 200.0]), method="Nelder-Mead", options={"maxiter": 2000, "xatol": 1e-6}
+    )
+    found = fit_restricted(Columns(fixed, slopes, effects), outcome)
+    wanted = np.exp(best.x)
+    np.testing.assert_allclose([found.noise, found.slope_variance, found.effect_variance], wanted, rtol=2e-3)

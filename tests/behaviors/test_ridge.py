@@ -1,10 +1,13 @@
 """The ridge estimate (M11), against scikit-learn, against explicit least squares, and its iterative path."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
+import dualview as dv
 import naive
 from dualview.behaviors import ridge
 from dualview.behaviors.ridge import ridge_estimate
@@ -102,3 +105,36 @@ def test_a_penalty_that_a_factorisation_would_lose(scale, form):
     estimate = ridge_estimate(twins, outcome, nothing(design), 0.01)
     expected = ridge_estimate(scale * design, outcome, nothing(design), 0.005) / 2
     np.testing.assert_allclose(estimate, np.tile(expected, 2), rtol=1e-6)
+
+
+def test_paper_s_constants_are_those_of_the_paper() -> None:
+    """Where rows sum to one λ is 0.01, to the last bit."""
+    forum = dv.datasets.agreement(50, 40, seed=3)
+    behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+    plain = ridge_estimate(behavior.participation, forum.outcome, np.empty((40, 0)), 0.01)
+    np.testing.assert_array_equal(behavior.ridge_estimate(), plain)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("unit", [1e-6, 0.3, 1000.0])
+def test_unit_of_participation_does_not_matter(unit: float, form: Any) -> None:
+    rng = np.random.default_rng(0)
+    weights, outcome = rng.integers(0, 4, (30, 12)).astype(float), rng.standard_normal(30)
+    plain, other = (dv.SharedOutcome(form(scale * weights), outcome, intercept=True) for scale in (1.0, unit))
+    np.testing.assert_allclose(other.ridge_estimate(), plain.ridge_estimate() / unit, rtol=1e-8)
+
+
+def test_rescaled_participation_rescales_the_latent_coefficients_and_nothing_else() -> None:
+    rng = np.random.default_rng(1)
+    took_part = np.zeros((30, 12))
+    for row in took_part:
+        row[rng.choice(12, 4, replace=False)] = 1.0
+    features, outcome = rng.standard_normal((12, 2)), took_part @ rng.standard_normal(12) + 0.3 * rng.standard_normal(30)
+    settings = {"n_warmup": 20, "n_draws": 30, "n_chains": 1}
+    fits = [
+        dv.DualViewMixture(**settings).fit(features, dv.SharedOutcome(scale * took_part, outcome)).posterior_
+        for scale in (1.0, 8.0)
+    ]
+    np.testing.assert_array_equal(fits[1]["z"], fits[0]["z"])
+    np.testing.assert_allclose(fits[1]["latent"], fits[0]["latent"] / 8.0, rtol=1e-9)
+    np.testing.assert_allclose(fits[1]["noise_precision"], fits[0]["noise_precision"], rtol=1e-9)

@@ -14,7 +14,7 @@ from dualview.concentrations import Gamma, Known
 from dualview.distributions import G
 from dualview.inference import gibbs
 from dualview.kernels import assign, concentration, gaussian, messages, pool, scales, slices, sweep
-from dualview.model import Model
+from dualview.model import Model, State
 from dualview.partitions import ChineseRestaurant, FiniteDirichlet, OneCluster
 from dualview.units import Whitening
 
@@ -71,6 +71,33 @@ SEEDS = [0, *map(slow, range(1, 10))]
 @pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in MODELS])
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str, seed: int) -> None:
     name, size = worst(joint_test(MODELS[name](), seed))
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
+    """Two steps to a data set, in one compiled call where possible: what the first leaves behind counts in the second."""
+    left = 2
+    while left:
+        state, info = gibbs.advance(rng, model, state, 2, np.zeros(left, dtype=np.bool_))
+        left -= info.n_steps
+    return state
+
+
+OF_THREE = {
+    "dual-DP of three features": lambda: model(ChineseRestaurant(), features(3), regression()),
+    "IGMM of three features": lambda: model(ChineseRestaurant(), features(3)),
+    "GMM of three features": lambda: model(FiniteDirichlet(3), features(3)),
+    "dual-DP of three features with covariates": lambda: model(ChineseRestaurant(), features(3), regression(2)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blocks", [False, True], ids=["at once", "by blocks"])
+@pytest.mark.parametrize("name", OF_THREE)
+def test_two_steps_to_a_data_set_with_three_features(name: str, blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if blocks:
+        by_blocks(monkeypatch, 2)
+    name, size = worst(joint_test(OF_THREE[name](), seed=0, length=30, step=two_steps))
     assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
 
 

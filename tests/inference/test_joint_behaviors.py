@@ -16,7 +16,7 @@ from dualview.inference import gibbs
 from dualview.kernels import apart, gaussian, logit_location, noise, polya_gamma, scales
 from dualview.kernels.slices import sampler
 from dualview.link import LinkedLikelihood
-from dualview.model import Model
+from dualview.model import Model, State
 from dualview.partitions import ChineseRestaurant, FiniteDirichlet, OneCluster
 from dualview.units import GaussianPrior, Whitening
 
@@ -94,6 +94,20 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_sampler_leaves_the_joint_prior_as_it_is_again(name: str, seed: int) -> None:
     name, size = worst(joint_test(MODELS[name](), seed))
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
+    """Two steps to a data set: an augmentation of the first may not count in the second."""
+    for _ in range(2):
+        state = gibbs.step(rng, model, state, 2)[0]
+    return state
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["choices, process", "regressions, process", "noise by cluster, process"])
+def test_two_steps_to_a_data_set(name: str) -> None:
+    name, size = worst(joint_test(MODELS[name](), seed=0, length=30, step=two_steps))
     assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
 
 

@@ -36,7 +36,7 @@ def test_predictions_draw_intervals_means_and_outcomes_in_order(prediction, y, a
     drawn = np.array(segments(axes))
     np.testing.assert_array_equal(drawn[:, 0, 0], np.arange(1, len(y) + 1))
     np.testing.assert_allclose(drawn[:, :, 1], prediction.interval(0.8)[order])
-    np.testing.assert_allclose(clouds(axes)[0].get_offsets()[:, 1], prediction.mean[order])
+    np.testing.assert_allclose(clouds(axes)[0].get_offsets()[:, 1], prediction.median[order])
     outcomes = np.concatenate([c.get_offsets() for c in clouds(axes)[1:]])
     np.testing.assert_array_equal(outcomes[np.argsort(outcomes[:, 0])], np.column_stack([np.arange(1, len(y) + 1), y[order]]))
 
@@ -57,7 +57,7 @@ def test_outcomes_outside_are_marked_and_counted(axes):
 def test_predictions_labels_and_legend(prediction, y, axes):
     plots.predictions(prediction, y, axes, probability=0.5)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("cases, sorted by outcome", "outcome")
-    assert legend_texts(axes) == ["50 % predictive interval", "predictive mean", "outcome inside", "outcome outside"]
+    assert legend_texts(axes) == ["50 % predictive interval", "predictive median", "outcome inside", "outcome outside"]
 
 
 def test_the_legend_stands_above_all_cases(prediction, y):

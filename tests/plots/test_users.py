@@ -172,7 +172,7 @@ def test_latent_has_the_colours_of_features(model, axes):
 def test_latent_labels_line_and_legend(model, axes):
     plots.latent(model, axes, probability=0.9)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("users, by cluster", "latent coefficient")
-    assert legend_texts(axes) == ["posterior mean, 90 % interval", "mean of all users"]
+    assert legend_texts(axes) == ["posterior median, 90 % interval", "mean of all users"]
     dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
     np.testing.assert_allclose(dashed[0].get_ydata(), model.latent_.mean())
 

@@ -1,5 +1,7 @@
 """Convergence diagnostics against known autocorrelation and against ArviZ."""
 
+from types import SimpleNamespace
+
 import arviz_stats
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import xarray as xr
 
 from dualview.errors import InputError
 from dualview.posterior import diagnostics
+from dualview.posterior.scalars import anchor_pairs, scalars
 
 
 def autoregressive(seed: int, rho: float, shape: tuple[int, int] = (4, 4000)) -> np.ndarray:
@@ -105,3 +108,38 @@ def test_paper_sum_refuses_what_it_cannot_say() -> None:
         diagnostics.paper_autocorrelation_time(np.zeros(100))
     with pytest.raises(InputError, match="constant chain"):
         diagnostics.paper_autocorrelation_time(np.zeros(3000))
+
+
+def test_verdict_looks_at_the_pairs_that_are_least_certain() -> None:
+    """Six users: 0 and 1 always together, 2 and 5 half the time, 3 and 4 one time in ten; everybody else never."""
+    rng = np.random.default_rng(0)
+    z = np.tile([0, 0, 1, 2, 3, 4], (2000, 1))
+    half, tenth = rng.random(2000) < 0.5, rng.random(2000) < 0.1
+    z[half, 5] = 1
+    z[tenth, 4] = 2
+    pairs = anchor_pairs(z, n_pairs=2)
+    assert pairs == [(2, 5), (3, 4)]
+    names = [f"users {i} and {j} together" for i, j in ((2, 5), (3, 4))]
+    found = scalars(Draws(names=["z"], summary=None, z=z.reshape(2, 1000, 6)), pairs, 0)  # type: ignore[arg-type]
+    for name, together in zip(names, (half, tenth), strict=True):
+        np.testing.assert_array_equal(found[name].ravel(), together)
+
+
+class Draws(SimpleNamespace):
+    """A posterior of partitions alone."""
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return getattr(self, name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+
+def test_no_user_is_in_two_of_the_pairs() -> None:
+    """The next pair after (0, 1) is not one of its users' again, however uncertain."""
+    rng = np.random.default_rng(1)
+    z = rng.integers(0, 2, (1000, 3))
+    z = np.column_stack([z, np.full(1000, 7), np.where(rng.random(1000) < 0.05, 7, 8)])
+    pairs = anchor_pairs(z)
+    assert sorted(sum(pairs, ())) == sorted(set(sum(pairs, ())))
+    assert (3, 4) in pairs

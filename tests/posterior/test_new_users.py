@@ -1,15 +1,17 @@
 """Users the fit has not seen: against fits that include them, and against hand-made cases."""
 
+import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
 import dualview as dv
 from dualview.errors import DataWarning, InputError
-from dualview.posterior.new_users import NewUsers
+from dualview.posterior.new_users import Candidates, NewUsers
 from dualview.posterior.predictive import NormalMixture
 
 N_USERS, N_THREADS, N_RUNS = 10, 14, 8
@@ -116,6 +118,9 @@ def test_new_users_meet_in_a_new_cluster_as_often_as_the_prior_says(alpha: float
         draw=draw,
         first=np.arange(n_draws) * (1 + n_fresh),
         component=np.tile([0] + [-1] * n_fresh, n_draws),
+        known=np.tile([True] + [False] * n_fresh, n_draws),
+        opened=lambda _rng, _rows, _x: (None, None),
+        n_latent=1,
         weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
         new_weight=np.full(n_draws, alpha),
         total=np.full(n_draws, 3.0 + alpha),
@@ -235,3 +240,54 @@ def test_messages(fitted: tuple[dv.DualViewMixture, dv.datasets.Forum]) -> None:
         no_features.predict(forum.features)
     with pytest.raises(InputError, match="give behavior_new"):
         no_features.predict_latent()
+
+
+@pytest.fixture(scope="module")
+def narrow() -> dv.DualViewMixture:
+    """A fit with a column that does not vary and one that is the sum of two others."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((20, 2))
+    table = pd.DataFrame({"a": x[:, 0], "b": 100.0 * x[:, 1], "sum": x[:, 0] + 100.0 * x[:, 1], "constant": 7.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1).fit(table)
+
+
+class TestOffTheSpanOfTheFit:
+    def test_new_users_who_leave_it_are_named_with_how_far(self, narrow: dv.DualViewMixture) -> None:
+        new = pd.DataFrame(
+            {"a": [1.0, 1.0, 1.0], "b": [10.0, 10.0, 10.0], "sum": [11.0, 11.0, 51.0], "constant": [7.0, 9.0, 7.0]},
+            index=["ann", "bob", "eve"],
+        )
+        with pytest.warns(
+            DataWarning, match=r"2 of 3 new user\(s\) leave the 2 of 4 dimensions.* bob \(by 2 in constant\), eve"
+        ):
+            narrow.predict_proba(new)
+        with pytest.warns(DataWarning, match=r"row 0 \(by 2 in constant\)"):
+            narrow.predict_proba(new.iloc[1:2].reset_index(drop=True))
+
+    def test_those_who_stay_are_not(self, narrow: dv.DualViewMixture) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DataWarning)
+            narrow.predict_proba(pd.DataFrame({"a": [0.1 + 0.2], "b": [10.0], "sum": [10.3], "constant": [7.0]}))
+
+
+@pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
+@pytest.mark.parametrize("observed", [False, True])
+def test_a_new_user_is_placed_once_for_all_its_outcomes(observed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    user = np.repeat(np.arange(8), 3)
+    design = rng.standard_normal((24, 1))
+    model = dv.DualViewMixture(n_warmup=20, n_draws=20, n_chains=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(rng.standard_normal((8, 2)), dv.UserRegression(user, design, rng.standard_normal(24)))
+    calls = []
+    right = Candidates.log_features
+    monkeypatch.setattr(Candidates, "log_features", lambda self, x, n: calls.append(n) or right(self, x, n))
+    asked = dv.UserRegression(np.tile([8, 9], 15), rng.standard_normal((30, 1)))
+    own = dv.UserRegression([0, 1], [[1.0], [2.0]], [0.5, 0.1]) if observed else None
+    predicted = model.predict_outcome(asked, rng.standard_normal((2, 2)), own)
+    assert predicted.interval(0.9).shape == (30, 2)
+    assert predicted.median.shape == (30,)
+    assert sum(calls) == 2

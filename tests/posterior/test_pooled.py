@@ -64,7 +64,7 @@ def test_files_are_read_again_and_predict_the_same(fitted: dv.DualViewMixture, t
 def test_a_summary_has_the_same_draws(fitted: dv.DualViewMixture) -> None:
     summary = fit(keep="summary", n_whole=10).posterior_
     np.testing.assert_array_equal(summary.summary["behavior.base_precision"], fitted.posterior_["behavior.base_precision"])
-    np.testing.assert_allclose(summary.latent_mean, fitted.latent_)
+    np.testing.assert_allclose(summary.latent_mean, fitted.posterior_.latent_mean)
 
 
 def test_a_run_goes_on_where_it_stopped_and_stays_pooled(fitted: dv.DualViewMixture, tmp_path: Path) -> None:
@@ -165,6 +165,9 @@ def test_newcomers_who_meet_in_a_new_cluster_share_its_coefficient() -> None:
         draw=draw,
         first=np.arange(n_draws) * (1 + n_fresh),
         component=np.tile([0] + [-1] * n_fresh, n_draws),
+        known=np.tile([True] + [False] * n_fresh, n_draws),
+        opened=lambda _rng, _rows, _x: (None, None),
+        n_latent=1,
         weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
         new_weight=np.full(n_draws, alpha),
         total=np.full(n_draws, 3.0 + alpha),

@@ -86,7 +86,7 @@ def full(plain: Path, linked: Path, tables: Path, tmp_path_factory: pytest.TempP
             "test_threads": 100,
             "cut": "2022-04-27T16:55:00+00:00",
         },
-        "roles.json": {"roles": [{"role": 0, "label": "many posts", "factor": {"mean": 1.25, "low": 1.1, "high": 1.4}}]},
+        "roles.json": {"roles": [{"role": 0, "label": "many posts", "factor": {"median": 1.25, "low": 1.1, "high": 1.4}}]},
         "evaluation.json": {
             "n_test": 100,
             "scores": [

@@ -48,17 +48,17 @@ def test_roles_are_those_of_the_run(found: dict[str, Any], plain: Path) -> None:
         assert float(profile["posts"]["median"]) == pytest.approx(np.median(posts), rel=6e-3)
     assert found["data"]["role"] == table["cluster"].tolist()
     assert found["data"]["users"] == USERS
-    np.testing.assert_allclose(found["data"]["columns"][0]["values"], table["latent_mean"], rtol=1e-3)
+    np.testing.assert_allclose(found["data"]["columns"][0]["values"], table["latent_median"], rtol=1e-3)
     np.testing.assert_allclose(found["data"]["columns"][0]["high"], table["latent_high"], rtol=1e-3)
 
 
 def test_powers_come_from_the_largest_with_the_intervals_of_the_summary(found: dict[str, Any], plain: Path) -> None:
     summary = {cluster["cluster"]: cluster["latent"] for cluster in runs.summarise(plain)["clusters"]}
     rows = found["power"]["rows"]
-    assert [row["role"] for row in rows] == sorted(summary, key=lambda role: -summary[role]["mean"])
+    assert [row["role"] for row in rows] == sorted(summary, key=lambda role: -summary[role]["median"])
     for row in rows:
         assert row["from"] < row["at"] < row["to"]
-        for name in ("mean", "low", "high"):
+        for name in ("median", "low", "high"):
             assert float(row[name].replace("−", "-").replace(",", "")) == pytest.approx(summary[row["role"]][name], abs=0.06)
 
 
@@ -109,7 +109,7 @@ def test_a_run_of_the_forum_shows_plain_units_labels_and_notes(more: dict[str, A
     assert more["title"] == "Roles of users: posts.csv"
     card = more["roles"]["cards"][0]
     assert card["label"] == "many posts"
-    assert card["factor"] == {"mean": "1.25", "low": "1.10", "high": "1.40"}
+    assert card["factor"] == {"median": "1.25", "low": "1.10", "high": "1.40"}
     labels = pd.read_csv(full / "users.csv", keep_default_na=False)["cluster"]
     medians = {row["name"]: row["median"] for row in card["features"]}
     assert float(medians["posts"]) == pytest.approx(np.median(np.flatnonzero(labels == 0)), rel=6e-3)
@@ -143,7 +143,9 @@ def test_fits_are_ranked_with_the_run_of_the_page_marked(more: dict[str, Any], f
     rows = {row["name"]: row for row in section["rows"]}
     for name, row in rows.items():
         assert float(row["elpd"].replace("−", "-")) == pytest.approx(table.loc[name, "elpd"], abs=0.06)
-        assert row["best"] == (row["standing"] == "best") == (name == table.index[0])
+        assert row["first"] == (name == table.index[0])
+        assert row["best"] == (row["standing"] == "best")
+        assert table.loc[name, "note"].startswith(row["standing"])
         assert row["unsure"] == str(table.loc[name, "unsure"])
         assert row["from"] <= row["at"] <= row["to"]
     assert [row["at"] for row in section["rows"]] == [section["zero"], rows[table.index[1]]["at"]]
@@ -177,7 +179,7 @@ def test_predictions_are_scored(more: dict[str, Any], full: Path) -> None:
     scores = dict(more["predictions"]["scores"])
     assert scores["threads"] == "100"
     assert float(scores["negative log-likelihood per thread"]) == pytest.approx(-table["log_density"].mean(), rel=1e-3)
-    error = table["outcome"] - table["mean"]
+    error = table["outcome"] - table["median"]
     assert float(scores["root mean squared error"]) == pytest.approx(np.sqrt((error**2).mean()), rel=1e-3)
     inside = ((table["low"] <= table["outcome"]) & (table["outcome"] <= table["high"])).mean()
     assert float(scores["outcomes inside the 95 % interval"].split()[0]) == pytest.approx(100 * inside, abs=2)
@@ -217,7 +219,7 @@ def test_known_levels_decide_about_calibration(full: Path, tmp_path: Path) -> No
         ),
         ("profiles.csv", "name,posts\na,1\n", "must have a column user; it has name, posts"),
         ("profiles.csv", "user,posts\na,1\n", "must have a row per user of the run; it has nothing of <script>"),
-        ("predictions.csv", "thread,outcome\na,1\n", "must have columns mean and sd; it has thread, outcome"),
+        ("predictions.csv", "thread,outcome\na,1\n", "must have columns median \\(or mean\\) and sd; it has thread, outcome"),
     ],
 )
 def test_files_that_are_not_what_they_should_be(name: str, content: str, message: str, plain: Path, tmp_path: Path) -> None:
@@ -249,7 +251,7 @@ def test_a_summary_says_what_rests_on_few_draws(tables: Path, tmp_path: Path) ->
     assert "of 60 draws of the posterior a summary was kept, and 10 of them whole" in found["words"][2]
     assert "only 10 whole draws were kept" in found["similarity"]["missing"]
     assert "With 10 whole draws the intervals are rough" in found["power"]["intro"]
-    np.testing.assert_allclose(found["data"]["columns"][0]["values"], dv.load(run / "posterior.nc").latent_mean, rtol=1e-3)
+    np.testing.assert_allclose(found["data"]["columns"][0]["values"], dv.load(run / "posterior.nc").latent_median, rtol=1e-3)
 
 
 def test_of_many_users_the_surest_of_each_role_are_listed(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_the_table_is_sorted_filtered_and_searched(page: Path, full: Path, tmp_p
     """
     found = answer(page, code, tmp_path)
     table = pd.read_csv(full / "users.csv", keep_default_na=False)
-    by_power = table.sort_values("latent_mean", ascending=False)["user"].tolist()
+    by_power = table.sort_values("latent_median", ascending=False)["user"].tolist()
     assert found["start"] == by_power
     by_name = sorted(USERS, key=str.lower)
     assert found["up"] == by_name
@@ -113,7 +113,7 @@ def test_a_user_is_seen_by_pointing_by_choosing_and_by_address(page: Path, full:
     found = answer(page, code, tmp_path, fragment=fragment)
     table = pd.read_csv(full / "users.csv", keep_default_na=False)
     assert found["card"].strip() == EVIL[0]
-    assert f"{table['latent_mean'][0]:.0f}".lstrip("-") in found["facts"].replace(",", "")
+    assert f"{table['latent_median'][0]:.0f}".lstrip("-") in found["facts"].replace(",", "")
     assert "likes" in found["facts"]
     hidden, name, text = found["tip"]
     assert not hidden

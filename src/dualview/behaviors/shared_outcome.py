@@ -58,7 +58,9 @@ class SharedOutcome:
     users : sequence, optional
         Ids of the users, one per column of participation; by default its column names, where it is a DataFrame with names.
     ridge : float
-        λ of the ridge estimate that gives the behaviour view's constants.
+        λ of the ridge estimate that gives the behaviour view's constants, (M11), for weights in units of a thread's mean total
+        weight: where rows sum to one, as in the paper, it is λ itself, and the unit in which participation is given does not
+        matter.
 
     Examples
     --------
@@ -252,7 +254,13 @@ class SharedOutcome:
 
     def ridge_estimate(self) -> Array:
         """f̂ of (M11), (U,); intercept and covariates enter unpenalised."""
-        return ridge_estimate(self.participation, self.observed, self.coefficient_design, self.ridge)
+        return ridge_estimate(self.participation, self.observed, self.coefficient_design, self.ridge * self._weight_unit**2)
+
+    @property
+    def _weight_unit(self) -> float:
+        """Mean total weight of a thread, to 12 digits: 1 exactly where rows sum to one up to rounding."""
+        unit = float(abs(self.participation).sum()) / self.n_observations
+        return float(f"{unit:.12g}") if unit > 0.0 else 1.0
 
     @property
     def observed(self) -> Array:

@@ -43,7 +43,7 @@ def measure(model: DualViewMixture, forum: Forum) -> dict[str, float]:
         scores["nll_mean_of_logs"] = nll_by_mean_of_logs(
             post.flat("latent") @ forum.test.participation.T, post.flat("noise_precision"), forum.test.outcome
         )
-        scores["rmse"] = float(np.sqrt(np.mean((model.latent_ - forum.latent) ** 2)))
+        scores["rmse"] = float(np.sqrt(np.mean((model.posterior_.latent_mean - forum.latent) ** 2)))
     if model.n_clusters != 1:
         scores |= _of_partition(model, forum)
     table = post.diagnostics()

@@ -350,7 +350,7 @@ def _predictions(data: ForumData, laws: dict[str, NormalMixture]) -> pd.DataFram
     if not data.options.relative_time:
         start = [datetime.fromtimestamp(second, UTC).isoformat() for second in test.start]
     table = pd.DataFrame({"thread": test.ids, "start": start, "length": test.length, "outcome": test.outcome})
-    table = table.assign(mean=dual.mean, sd=dual.std, low=low, high=high)
+    table = table.assign(median=dual.median, mean=dual.mean, sd=dual.std, low=low, high=high)
     table["log_density"], table["level"] = dual.log_density(test.outcome), dual.cdf(test.outcome)
     for name, law in laws.items():
         if name != "dual":

@@ -67,8 +67,8 @@ def _label(profile: dict[str, dict[str, Any]]) -> str:
 
 
 def _with_interval(draws: Any) -> dict[str, float]:
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return {"mean": float(np.mean(draws)), "low": float(low), "high": float(high)}
+    low, median, high = np.quantile(draws, [0.025, 0.5, 0.975])
+    return {"median": float(median), "low": float(low), "high": float(high)}
 
 
 def roles_text(found: list[dict[str, Any]], logarithm: bool) -> str:
@@ -76,7 +76,7 @@ def roles_text(found: list[dict[str, Any]], logarithm: bool) -> str:
     lines = []
     for role in found:
         power = role["factor"] if logarithm else role["power"]
-        effect = f"{power['mean']:.3f} ({power['low']:.3f} to {power['high']:.3f})"
+        effect = f"{power['median']:.3f} ({power['low']:.3f} to {power['high']:.3f})"
         words = f"multiplies the outcome by {effect}" if logarithm else f"adds {effect}"
         lines.append(f"  role {role['role']}: {role['size']} users, {role['label']}; an early member {words}")
     return "\n".join(lines)

@@ -86,7 +86,7 @@ def evaluate(data: ForumData, laws: dict[str, NormalMixture]) -> Evaluation:
 
 def _score(name: str, law: NormalMixture, density: Array, outcome: Array) -> Score:
     nll, error = _mean_and_error(-density)
-    residual = outcome - law.mean
+    residual = outcome - law.median  # a mean need not exist where rare users take part
     spread = float(((outcome - outcome.mean()) ** 2).sum())
     levels = law.cdf(outcome)
     coverage = {str(p): float(np.mean(np.abs(levels - 0.5) <= p / 2)) for p in PROBABILITIES}

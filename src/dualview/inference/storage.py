@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Moments:
-    """Number, mean and sum of squared deviations of vectors that came one at a time (Welford 1962)."""
+    """Number, mean (U, q) and summed outer products of deviations (U, q, q) of vectors that came one by one (Welford 1962)."""
 
     n: int
     mean: NDArray[np.float64]
@@ -31,15 +31,26 @@ class Moments:
 
     @classmethod
     def none(cls, like: NDArray[np.float64]) -> "Moments":
-        return cls(0, np.zeros_like(like), np.zeros_like(like))
+        return cls(0, np.zeros_like(like), np.zeros((*like.shape, like.shape[-1])))
+
+    @classmethod
+    def joined(cls, parts: list["Moments"]) -> "Moments":
+        """The moments of several sets of vectors together."""
+        n = sum(part.n for part in parts)
+        mean = np.sum([part.n * part.mean for part in parts], axis=0) / n
+        squares = np.zeros_like(parts[0].squares)
+        for part in parts:
+            away = part.mean - mean
+            squares += part.squares + part.n * away[:, :, None] * away[:, None, :]
+        return cls(n, mean, squares)
 
     def with_one(self, value: NDArray[np.float64]) -> "Moments":
         """The moments with one more; the arrays are taken over."""
         n = self.n + 1
         away = value - self.mean
         mean = np.add(self.mean, away / n, out=self.mean)
-        away *= value - mean
-        return Moments(n, mean, np.add(self.squares, away, out=self.squares))
+        squares = away[..., None] * (value - mean)[..., None, :]
+        return Moments(n, mean, np.add(self.squares, squares, out=self.squares))
 
 
 @dataclass(frozen=True)

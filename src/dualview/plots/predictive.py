@@ -20,7 +20,7 @@ _INTERVAL = "0.78"
 
 
 def predictions(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = None, probability: float = 0.95) -> "Axes":
-    """Predictive means and central intervals beside the outcomes, from the smallest outcome to the largest.
+    """Predictive medians and central intervals beside the outcomes, from the smallest outcome to the largest.
 
     Crosses are outcomes outside their interval. The title counts those inside, over all cases; of more than 2000 cases,
     2000 evenly spread ones are drawn.
@@ -53,7 +53,7 @@ def predictions(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = Non
     places = _evenly(len(values), _MOST_SHOWN)
     cases = order[places]
     ax = one_panel(ax, (8, 4.4))
-    _draw_cases(ax, places + 1, values[cases], prediction.mean[cases], low[cases], high[cases], inside[cases])
+    _draw_cases(ax, places + 1, values[cases], prediction.median[cases], low[cases], high[cases], inside[cases])
     ax.set_title(f"{inside.sum():,} of {len(values):,} inside the {percent(probability)} interval", loc="left")
     ax.set_xlabel("cases, sorted by outcome" + ("" if len(cases) == len(values) else f" ({len(cases):,} are drawn)"))
     ax.set_ylabel("outcome")
@@ -119,7 +119,7 @@ def _evenly(n: int, most: int) -> NDArray[np.intp]:
 
 
 def _draw_cases(
-    ax: "Axes", places: NDArray[np.intp], y: Array, mean: Array, low: Array, high: Array, inside: NDArray[np.bool_]
+    ax: "Axes", places: NDArray[np.intp], y: Array, median: Array, low: Array, high: Array, inside: NDArray[np.bool_]
 ) -> None:
     from matplotlib.ticker import MaxNLocator
 
@@ -127,7 +127,7 @@ def _draw_cases(
     size = float(np.clip(3000 / len(y), 3, 24))
     colors = np.where(inside, _INTERVAL, ALERT)
     ax.vlines(places, low, high, colors=colors.tolist(), linewidth=width, zorder=1)
-    ax.scatter(places, mean, marker="_", color=MAIN, s=2 * size, linewidths=1.2, zorder=2)
+    ax.scatter(places, median, marker="_", color=MAIN, s=2 * size, linewidths=1.2, zorder=2)
     ax.scatter(places[inside], y[inside], marker="o", color="black", s=size, linewidths=0, zorder=3)
     ax.scatter(
         places[~inside], y[~inside], marker="X", color=ALERT, s=2.5 * size + 10, edgecolors="0.15", linewidths=0.6, zorder=4
@@ -143,7 +143,7 @@ def _legend_of_cases(ax: "Axes", probability: float) -> None:
 
     handles = [
         Line2D([], [], color=_INTERVAL, linewidth=3, label=f"{percent(probability)} predictive interval"),
-        Line2D([], [], color=MAIN, marker="_", linestyle="none", label="predictive mean"),
+        Line2D([], [], color=MAIN, marker="_", linestyle="none", label="predictive median"),
         Line2D([], [], color="black", marker="o", markersize=5, linestyle="none", label="outcome inside"),
         Line2D(
             [], [], color=ALERT, marker="X", markersize=8, linestyle="none", markeredgecolor="0.15", label="outcome outside"

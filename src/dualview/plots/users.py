@@ -94,7 +94,7 @@ def latent(
     truth: ArrayLike | None = None,
     part: int | str = 0,
 ) -> "Axes":
-    """Each user's latent coefficient: posterior mean and central interval.
+    """Each user's latent coefficient: posterior median and central interval.
 
     Clusters stand side by side in the order of their mean coefficients, and users inside a cluster likewise. The dashed line
     is the mean of all users.
@@ -121,25 +121,25 @@ def latent(
     >>> plots.latent(model, truth=forum.latent).get_ylabel()
     'latent coefficient'
     """
-    name, mean, (low, high) = _latent_part(model, part, probability)
+    name, median, (low, high) = _latent_part(model, part, probability)
     true = _truth(truth, len(low))
     ax = one_panel(ax)
-    place = np.empty(len(mean))
+    place = np.empty(len(median))
     first = 0.0
     centres = []
-    for cluster, users in sorted(groups_of(model.labels_), key=lambda group: float(mean[group[1]].mean())):
-        users = users[np.argsort(mean[users], kind="stable")]
+    for cluster, users in sorted(groups_of(model.labels_), key=lambda group: float(median[group[1]].mean())):
+        users = users[np.argsort(median[users], kind="stable")]
         places = place[users] = first + np.arange(len(users))
-        style = cluster_style(cluster, len(mean))
-        width = float(np.clip(300 / len(mean), 0.4, 1.5))
+        style = cluster_style(cluster, len(median))
+        width = float(np.clip(300 / len(median), 0.4, 1.5))
         ax.vlines(places, low[users], high[users], color=style["color"], linewidth=width, zorder=1)
-        ax.scatter(places, mean[users], **style)
+        ax.scatter(places, median[users], **style)
         if true is not None:
             ax.scatter(places, true[users], **TRUTH)
         centres.append((float(places.mean()), str(cluster)))
         first = places[-1] + 1.0 + _GAP
     _label_latent(ax, centres, first - _GAP, name)
-    _legend_of_latent(ax, float(mean.mean()), probability, true is not None)
+    _legend_of_latent(ax, float(median.mean()), probability, true is not None)
     _make_room(ax, place, high if true is None else np.maximum(high, true))
     return ax
 
@@ -200,18 +200,18 @@ def _draw_ellipse(ax: "Axes", points: Array, **line: Any) -> None:
 
 
 def _latent_part(model: DualViewMixture, part: int | str, probability: float) -> tuple[str, Array, Array]:
-    """What one number of the latent vectors is called, its means (U,), and ends of its central intervals (2, U)."""
+    """What one number of the latent vectors is called, its medians (U,), and ends of its central intervals (2, U)."""
     post = posterior_of(model)
     if "latent" not in post:
         raise InputError("This model was fitted without a behaviour, so it has no latent coefficients: fit(X, behavior) has.")
-    names, mean, ends = post.latent_names, model.latent_, post.interval("latent", probability)
+    names, median, ends = post.latent_names, model.latent_, post.interval("latent", probability)
     if len(names) == 1:
-        return "latent coefficient", mean, ends
+        return "latent coefficient", median, ends
     try:
         place = names.index(part) if isinstance(part, str) else range(len(names))[operator.index(part)]
     except (TypeError, ValueError, IndexError):
         raise InputError(f"part must be a position or a name among {', '.join(names)}; got {part!r}.") from None
-    return f"latent coefficient of {names[place]}", mean[:, place], ends[..., place]
+    return f"latent coefficient of {names[place]}", median[:, place], ends[..., place]
 
 
 def _truth(truth: ArrayLike | None, n_users: int) -> Array | None:
@@ -235,7 +235,7 @@ def _label_latent(ax: "Axes", centres: list[tuple[float, str]], width: float, na
 def _legend_of_latent(ax: "Axes", overall: float, probability: float, has_truth: bool) -> None:
     """In the upper left corner, which is free because clusters rise to the right."""
     handles: list[Any] = [ax.errorbar([], [], yerr=[], fmt="o", color=MUTED)]
-    names = [f"posterior mean, {percent(probability)} interval"]
+    names = [f"posterior median, {percent(probability)} interval"]
     if has_truth:
         handles.append(ax.scatter([], [], **TRUTH))
         names.append("truth")

@@ -1,11 +1,12 @@
 """Users the fit has not seen: their clusters and latent behaviour from their features, and from a few outcomes.
 
 A new user updates the posterior, so draws are reweighted: draw i counts in proportion to p(a* | draw i), the sum over its
-clusters and a new cluster, whose density is averaged over components drawn from the base. Equal weights would be wrong.
+clusters and a new cluster, whose mean and precision are integrated out (``fresh``). Equal weights would be wrong.
 """
 
 import warnings
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +15,8 @@ from scipy.special import logsumexp
 
 from dualview.behaviors.base import ClusterNoise, Evidence, Forecast, SampledEvidence
 from dualview.errors import DataWarning, InputError
-from dualview.kernels import densities, gaussian
-from dualview.kernels.streams import stream_of
+from dualview.kernels import densities
+from dualview.posterior.fresh import Component, FreshClusters
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.predictive import ChoiceMixture, NormalMixture, Parts, VectorMixture, VectorParts, WeightedDraws
 
@@ -24,9 +25,10 @@ Outcomes = NormalMixture | ChoiceMixture
 
 _SEED = 20  # of latent vectors drawn for users whose observations have no closed form
 
-_BASE_DRAWS = 20_000  # components drawn from the base, over all draws of the posterior
+_BASE_DRAWS = 20_000  # fresh clusters over all draws of the posterior
 _LEAST_FRESH = 4  # and at least so many per draw
 _CELLS = 4_000_000
+_KEPT = 50_000_000  # numbers kept, of each kind, of new users who are asked for again
 _FEW = 50  # an effective number of draws below this is worth a warning
 
 
@@ -60,20 +62,16 @@ class Candidates:
         self.new_weight = new_weight
         self.component = np.concatenate([np.arange(len(owner)), np.full(n_draws * n_fresh, -1)])[order]
         self.first = np.searchsorted(self.draw, np.arange(n_draws))
-        self._parameters = {
-            view: tuple(
-                np.concatenate(pair)[order]
-                for pair in zip((table[f"{view}.means"], table[f"{view}.factors"]), self._fresh(rng, view), strict=True)
-            )
-            for view in post.units
-            if f"{view}.factors" in table
-        }
+        self.known = self.component >= 0
         self.pooled = post.pooling is not None
+        self.n_latent = post.units["behavior"].n_dims if "behavior" in post.units else 0
+        self._views = {view: self._rows_of(rng, view) for view in post.units if f"{view}.factors" in table}
 
-    def _fresh(self, rng: np.random.Generator, view: str) -> tuple[Array, Array]:
-        stream = stream_of(rng)
-        drawn = [gaussian.draw_from_base(stream, self.n_fresh, *base) for base in self._post.working_base(view)]
-        return np.concatenate([means for means, _ in drawn]), np.concatenate([factors for _, factors in drawn])
+    def _rows_of(self, rng: np.random.Generator, view: str) -> "ViewRows":
+        table, own = self._post.components, self.component[self.known]
+        known = Component(table[f"{view}.means"][own], table[f"{view}.factors"][own])
+        fresh = FreshClusters(rng, self._post.working_base(view), self.n_fresh) if self.n_fresh else None
+        return ViewRows(known, fresh)
 
     @property
     def log_prior(self) -> Array:
@@ -82,9 +80,14 @@ class Candidates:
 
     def log_features(self, x: Array | None, n_users: int) -> Array:
         """ln p(a_j | row), (J, R); 0 without a feature view. x in working units."""
-        if x is None or "features" not in self._parameters:
+        if x is None or "features" not in self._views:
             return np.zeros((n_users, len(self.draw)))
-        return np.asarray(densities.log_likelihood(x, *self._parameters["features"]))
+        known, fresh = self._views["features"]
+        result = np.empty((n_users, len(self.draw)))
+        result[:, self.known] = densities.log_likelihood(x, *known)
+        if fresh is not None:
+            result[:, ~self.known] = [fresh.log_density(own) for own in x]
+        return result
 
     @cached_property
     def latent(self) -> tuple[Array, Array]:
@@ -93,11 +96,8 @@ class Candidates:
         Where users share it a known cluster has one vector and no covariance, and a fresh one has the base's.
         """
         units, covariances = self._post.units["behavior"], self.roots @ np.swapaxes(self.roots, -1, -2)
-        if not self.pooled:
-            return units.vectors(self._parameters["behavior"][0]), covariances
-        known = self.component >= 0
         means = self._post.flat("behavior.base_mean").reshape(self.n_draws, -1)[self.draw]
-        means[known] = units.vectors(self._post.components["behavior.means"])[self.component[known]]
+        means[self.known] = units.vectors(self._post.components["behavior.means"])[self.component[self.known]]
         return means, covariances
 
     def shifts(self, x: Array | None) -> Array:
@@ -112,13 +112,40 @@ class Candidates:
     def roots(self) -> Array:
         """A square root of each row's covariance, (R, q, q)."""
         units = self._post.units["behavior"]
-        if not self.pooled:
-            factors = self._parameters["behavior"][1]
-            return np.swapaxes(_solved(factors, np.broadcast_to(units.factor.T, factors.shape)), -1, -2)  # F T⁻ᵀ
         q = units.n_dims
-        lower = np.linalg.cholesky(self._post.flat("behavior.base_precision").reshape(-1, q, q))
-        roots = _solved(np.swapaxes(lower, -1, -2), np.broadcast_to(np.eye(q), lower.shape))[self.draw]
-        return np.where((self.component >= 0)[:, None, None], 0.0, roots)
+        roots = np.zeros((len(self.draw), q, q))
+        if self.pooled:
+            lower = np.linalg.cholesky(self._post.flat("behavior.base_precision").reshape(-1, q, q))
+            inverse = _solved(np.swapaxes(lower, -1, -2), np.broadcast_to(np.eye(q), lower.shape))
+            roots[~self.known] = inverse[self.draw[~self.known]]
+            return roots
+        known, fresh = self._views["behavior"]
+        roots[self.known] = _spread(units.factor, known.factors)
+        if fresh is not None:
+            roots[~self.known] = units.factor @ fresh.roots
+        return roots
+
+    def opened(self, rng: np.random.Generator, rows: NDArray[np.intp], x: Array | None) -> "Opened":
+        """Fresh clusters, by their rows, as they are once a user with features x (D,) or None is in them."""
+        places = np.cumsum(~self.known)[rows] - 1
+        features = latent = None
+        if x is not None and "features" in self._views:
+            features = self._open("features", rng, places, x)
+        if "behavior" in self._views:
+            units, fresh = self._post.units["behavior"], self._views["behavior"].fresh
+            assert fresh is not None
+            first = fresh.base.means[fresh.draw[places]]
+            first = first + _times(fresh.roots[places], rng.standard_normal(first.shape))
+            component = self._open("behavior", rng, places, first)
+            roots = _spread(units.factor, component.factors)
+            covariances = roots @ np.swapaxes(roots, -1, -2)
+            latent = OpenedLatent(units.vectors(first), units.vectors(component.means), covariances)
+        return Opened(features, latent)
+
+    def _open(self, view: str, rng: np.random.Generator, places: NDArray[np.intp], vectors: Array) -> Component:
+        fresh = self._views[view].fresh
+        assert fresh is not None
+        return fresh.opened(rng, places, vectors)
 
     def noise(self, noise: ClusterNoise) -> Array:
         """The noise precision of each row's cluster, (R,); from the prior where nobody is in it."""
@@ -152,12 +179,47 @@ class Candidates:
         return result
 
 
+class ViewRows(NamedTuple):
+    """Components of the rows that the draws have, and the fresh ones where a cluster can be opened."""
+
+    known: Component
+    fresh: FreshClusters | None
+
+
+class OpenedLatent(NamedTuple):
+    """Latent vectors (n, q) of those who opened n clusters; mean (n, q) and covariance (n, q, q) of those who follow."""
+
+    first: Array
+    means: Array
+    covariances: Array
+
+
+class Opened(NamedTuple):
+    """n clusters that were fresh: features in working units, latent vectors in the user's; None without such a view."""
+
+    features: Component | None
+    latent: OpenedLatent | None
+
+
 class Given(NamedTuple):
     """Each row's weight for some new users, (R, J), and the law of their latent vectors in it: (R, J, q), (R, J, q, q)."""
 
     log_weights: Array
     means: Array
     covariances: Array
+
+
+class Imputed(NamedTuple):
+    """Clusters of M new users in every draw.
+
+    log_density (N,): ln p(their features | draw). means (M, N, q) and covariances (M, N, q, q) of their latent vectors. places
+    (M, N): the rows of their clusters.
+    """
+
+    log_density: Array
+    means: Array
+    covariances: Array
+    places: NDArray[np.int64]
 
 
 class NewUsers:
@@ -171,6 +233,12 @@ class NewUsers:
         self._n = n_users
         self._evidence = evidence
         self._warned = False
+        n_rows, n_numbers = len(candidates.draw), 1 + candidates.n_latent + candidates.n_latent**2
+        self._log_features: Callable[[int], Array] = lru_cache(max(1, _KEPT // n_rows))(self._log_features_of)
+        self._imputed: Callable[[int, tuple[int, ...]], Imputed] = lru_cache(
+            max(1, _KEPT // (2 * n_numbers * candidates.n_draws))
+        )(self._impute_from)
+        self._given: Callable[[int], Given] = lru_cache(max(1, _KEPT // (n_numbers * n_rows)))(self._given_one)
 
     def __len__(self) -> int:
         return self._n
@@ -203,6 +271,18 @@ class NewUsers:
         if self._evidence is not None:
             return self.given(users).log_weights.T
         return _normalised(self._by_features(users).T).T
+
+    def _log_features_of(self, user: int) -> Array:
+        """ln p(features of a new user | row), (R,)."""
+        x = None if self._x is None else self._x[user : user + 1]
+        return np.asarray(self._candidates.log_features(x, 1)[0])
+
+    def given_one(self, user: int) -> Given:
+        """Everything that is known of one of the new users, kept for when it is asked for again."""
+        return self._given(user)
+
+    def _given_one(self, user: int) -> Given:
+        return self.given(slice(user, user + 1))
 
     def given(self, users: slice) -> Given:
         """Everything that is known of some of the new users."""
@@ -294,45 +374,66 @@ class NewUsers:
         mixture = VectorMixture(self._n, n_dims, self.n_rows, parts)
         return mixture.marginal(0) if n_dims == 1 else mixture
 
-    def impute(self, rng: np.random.Generator, members: NDArray[np.intp]) -> tuple[Array, Array, Array, NDArray[np.int64]]:
+    def imputed(self, seed: int, members: tuple[int, ...]) -> "Imputed":
+        """:meth:`impute` from a seed, kept for the next outcome that the same users have a part in."""
+        return self._imputed(seed, members)
+
+    def _impute_from(self, seed: int, members: tuple[int, ...]) -> "Imputed":
+        return self.impute(np.random.default_rng([seed, *members]), np.array(members))
+
+    def impute(self, rng: np.random.Generator, members: NDArray[np.intp]) -> "Imputed":
         """Clusters of some new users together, one after the other, in every draw.
 
-        Returns ln p(their features | draw) (N,), the mean and covariance of each one's latent vector, (members, N, q) and
-        (members, N, q, q), and the row of each one's cluster, (members, N). A user who follows another sees it in its cluster,
-        a fresh cluster included.
+        A user who follows another sees it in its cluster, a fresh cluster included: whoever opens one draws its parameters, for
+        those who follow.
         """
         rows = self._candidates
-        weight = rows.weight.copy()
-        total = rows.total.copy()
-        vacant = rows.component < 0
-        latent_means, latent_covariances = rows.latent
+        weight, total, vacant = rows.weight.copy(), rows.total.copy(), ~rows.known
+        latent_means, latent_covariances = (part.copy() for part in rows.latent)
         if rows.pooled:  # two who meet in a fresh cluster have the same vector there
-            latent_means = latent_means + _times(rows.roots, rng.standard_normal(latent_means.shape))
-            latent_covariances = np.zeros_like(latent_covariances)
+            latent_means += _times(rows.roots, rng.standard_normal(latent_means.shape))
+            latent_covariances[:] = 0.0
         log_density = np.zeros(rows.n_draws)
         means, covariances = (np.empty((len(members), rows.n_draws, *part.shape[1:])) for part in rows.latent)
         places = np.empty((len(members), rows.n_draws), dtype=np.int64)
+        taken: list[tuple[NDArray[np.int64], Component]] = []
         for position, j in enumerate(members):
             x = None if self._x is None else self._x[j : j + 1]
-            likelihood = rows.log_features(x, 1)[0]
-            top = np.maximum.reduceat(likelihood, rows.first)
-            mass = weight * np.exp(likelihood - top[rows.draw])
-            cumulative = np.cumsum(mass)
-            by_draw = np.add.reduceat(mass, rows.first)
-            start = cumulative[rows.first] - mass[rows.first]
-            chosen = np.searchsorted(cumulative, start + rng.random(rows.n_draws) * by_draw, side="right")
-            last = np.append(rows.first[1:], len(mass)) - 1
-            places[position] = chosen = np.clip(chosen, rows.first, last)
-            log_density += top + np.log(by_draw / total)
-            shift = rows.shifts(x)[:, 0]
+            likelihood = self._log_features(int(j)).copy()
+            for opened_rows, component in taken:
+                assert x is not None
+                likelihood[opened_rows] = densities.log_likelihood(x, *component)[0]
+            chosen, log_sums = _choose(rng, rows, weight, likelihood)
+            log_density += log_sums - np.log(total)
+            places[position] = chosen
+            shift = np.broadcast_to(rows.shifts(x)[:, 0], means.shape[1:])
             means[position], covariances[position] = latent_means[chosen] + shift, latent_covariances[chosen]
-            opened = vacant[chosen]
-            weight[chosen] = np.where(opened, 1.0, weight[chosen] + 1.0)
+            new = vacant[chosen]
+            if position + 1 < len(members) and new.any():
+                features, latent = rows.opened(rng, chosen[new], None if x is None else x[0])
+                if features is not None:
+                    taken.append((chosen[new], features))
+                if latent is not None:
+                    means[position, new], covariances[position, new] = latent.first + shift[new], 0.0
+                    latent_means[chosen[new]], latent_covariances[chosen[new]] = latent.means, latent.covariances
+            weight[chosen] = np.where(new, 1.0, weight[chosen] + 1.0)
             vacant[chosen] = False
             n_vacant = np.bincount(rows.draw[vacant], minlength=rows.n_draws)
             weight[vacant] = (rows.new_weight / np.maximum(n_vacant, 1))[rows.draw[vacant]]
             total += 1.0
-        return log_density, means, covariances, places
+        return Imputed(log_density, means, covariances, places)
+
+
+def _choose(rng: np.random.Generator, rows: Candidates, weight: Array, likelihood: Array) -> tuple[NDArray[np.int64], Array]:
+    """A row in every draw in proportion to weight × likelihood, (N,), and ln of the sum of these in the draw, (N,)."""
+    top = np.maximum.reduceat(likelihood, rows.first)
+    mass = weight * np.exp(likelihood - top[rows.draw])
+    cumulative = np.cumsum(mass)
+    by_draw = np.add.reduceat(mass, rows.first)
+    start = cumulative[rows.first] - mass[rows.first]
+    chosen = np.searchsorted(cumulative, start + rng.random(rows.n_draws) * by_draw, side="right")
+    last = np.append(rows.first[1:], len(mass)) - 1
+    return np.clip(chosen, rows.first, last), top + np.log(by_draw)
 
 
 def outcomes(forecast: Forecast, n_draws: int, new_users: NewUsers | None = None, seed: int = 0) -> Outcomes:
@@ -351,8 +452,7 @@ def outcomes(forecast: Forecast, n_draws: int, new_users: NewUsers | None = None
             members, loads = _by_member(forecast.loads[[case]], len(new_users))
             if not len(members):
                 continue
-            rng = np.random.default_rng([seed, case])
-            log_density, means, covariances, places = new_users.impute(rng, members)
+            log_density, means, covariances, places = new_users.imputed(seed, tuple(members.tolist()))
             log_weights[:, column] = log_density - logsumexp(log_density)
             locations[:, column] += np.einsum("mq,mnq->n", loads, means)
             variances[:, column] += np.einsum("mq,mnqr,mr->n", loads, covariances, loads)
@@ -384,7 +484,7 @@ def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Out
                     "fit again with these users."
                 )
             for user, load in zip(members, loads, strict=True):
-                given = new_users.given(slice(user, user + 1))
+                given = new_users.given_one(int(user))
                 log_weights[:, column] = given.log_weights[:, 0]
                 locations[:, column] += given.means[:, 0] @ load
                 variances[:, column] += np.einsum("q,nqr,r->n", load, given.covariances[:, 0], load)
@@ -417,6 +517,11 @@ def _updated(means: Array, covariances: Array, evidence: Evidence) -> tuple[Arra
     log_marginal = evidence.constant + (means * (linear - 0.5 * _times(precision, means))).sum(axis=-1)
     log_marginal += 0.5 * (surprise * step).sum(axis=-1) - 0.5 * _log_determinants(matrix)
     return log_marginal, means + step, posterior
+
+
+def _spread(factor: Array, factors: Array) -> Array:
+    """F T⁻ᵀ, square roots of covariances F S⁻¹ Fᵀ with S = T Tᵀ."""
+    return np.swapaxes(_solved(factors, np.broadcast_to(factor.T, factors.shape)), -1, -2)
 
 
 def _times(matrices: Array, vectors: Array) -> Array:

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, Likelihood, behavior_from
 from dualview.errors import InputError
-from dualview.inference.storage import Record
+from dualview.inference.storage import Moments, Record
 from dualview.partitions import PartitionPrior, partition_prior
 from dualview.posterior import diagnostics, files
 from dualview.posterior import partition as partitions
+from dualview.posterior.fresh import Base
 from dualview.posterior.scalars import anchor_pairs, scalars
 from dualview.units import Whitening
 
@@ -174,13 +175,26 @@ class Posterior:
 
     @property
     def summary(self) -> xr.Dataset | None:
-        """With ``keep="summary"``: scalars of every draw (chain, iteration), latent_mean and latent_sd (user) over all."""
+        """With ``keep="summary"``: scalars of every draw (chain, iteration); latent_mean and latent_sd over all of them.
+
+        latent_mean and latent_sd are (user) or (user, function). For users without observations the posterior need not have
+        a mean and a standard deviation; these two then say nothing.
+        """
         group = self._tree.children.get("summary")
         return None if group is None else group.to_dataset()
 
     @property
+    def latent_median(self) -> Array:
+        """Posterior median of each user's latent behaviour, (U,) or (U, q), over the draws that were kept whole."""
+        return np.asarray(np.median(self.flat("latent"), axis=0))
+
+    @property
     def latent_mean(self) -> Array:
-        """Posterior mean of each user's latent behaviour, (U,) or (U, q), over all draws that were made."""
+        """Average of each user's latent behaviour, (U,) or (U, q), over all draws that were made.
+
+        It estimates the posterior mean where that exists. For users without observations it need not: a cluster's spread has
+        tails so heavy that averages differ from seed to seed. ``latent_median`` always exists.
+        """
         if self.summary is not None:
             return np.asarray(self.summary["latent_mean"].values)
         return np.asarray(self.flat("latent").mean(axis=0))
@@ -214,20 +228,18 @@ class Posterior:
         table["owner"] = table.pop("chain") * self.n_draws + table.pop("draw")
         return table
 
-    def working_base(self, view: str) -> list[tuple[Array, Array, Array, float]]:
-        """(μ_0, R_0, W_0, β) in every draw of a view that is not pooled, in working units."""
-        units, size = self.units[view], self.units[view].n_dims
-        n_draws = self.n_chains * self.n_draws
-        shape = (n_draws, len(units.mean))
-        means = units.to_working(self.flat(f"{view}.base_mean").reshape(shape))
-        precisions = units.factor.T @ self.flat(f"{view}.base_precision").reshape(*shape, shape[1]) @ units.factor
-        covariances = units.inverse @ self.flat(f"{view}.base_covariance").reshape(*shape, shape[1]) @ units.inverse.T
-        dofs = self.flat(f"{view}.base_dof")
-        assert means.shape == (n_draws, size)
-        return [
-            (np.ascontiguousarray(m), np.ascontiguousarray(p), np.ascontiguousarray(c), float(d))
-            for m, p, c, d in zip(means, precisions, covariances, dofs, strict=True)
-        ]
+    def working_base(self, view: str) -> Base:
+        """μ_0, R_0, W_0 and β in every draw of a view that is not pooled, in working units."""
+        units = self.units[view]
+        shape = (self.n_chains * self.n_draws, len(units.mean))
+        precisions = self.flat(f"{view}.base_precision").reshape(*shape, shape[1])
+        covariances = self.flat(f"{view}.base_covariance").reshape(*shape, shape[1])
+        return Base(
+            units.to_working(self.flat(f"{view}.base_mean").reshape(shape)),
+            units.factor.T @ precisions @ units.factor,
+            units.inverse @ covariances @ units.inverse.T,
+            self.flat(f"{view}.base_dof"),
+        )
 
     def similarity(self) -> Array:
         """Share of draws in which two users are together, (U, U); for up to a few thousand users."""
@@ -339,14 +351,14 @@ def _summary(records: list[Record], units: dict[str, Whitening], likelihood: Lik
     moments = [record.moments for record in records if record.moments is not None]
     if moments:
         unit = units["behavior"]
-        n = sum(part.n for part in moments)
-        mean = np.sum([part.n * part.mean for part in moments], axis=0) / n
-        squares = np.sum([part.squares + part.n * (part.mean - mean) ** 2 for part in moments], axis=0)
-        if unit.n_dims == 1:
-            data["latent_mean"] = (("user",), unit.vectors(mean)[:, 0])
-            data["latent_sd"] = (("user",), abs(unit.factor[0, 0]) * np.sqrt(squares[:, 0] / max(n - 1, 1)))
-        else:
-            data["latent_mean"] = (("user", "function"), unit.vectors(mean))
+        joined = Moments.joined(moments)
+        covariances = unit.covariances(joined.squares / max(joined.n - 1, 1))
+        dims = ("user", "function") if unit.n_dims > 1 else ("user",)
+        for name, values in (
+            ("latent_mean", unit.vectors(joined.mean)),
+            ("latent_sd", np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))),
+        ):
+            data[name] = (dims, values if unit.n_dims > 1 else values[:, 0])
     return xr.Dataset(data, coords={str(name): coords[name] for name in coords if name != "draw"})
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import elementwise
 from scipy.special import expit, logsumexp, ndtr
 
 from dualview.checks import numbers
@@ -17,6 +18,7 @@ from dualview.errors import InputError
 Array = NDArray[np.float64]
 
 _CELLS = 2_000_000  # components × cases held at once
+_PRECISION = 2e-13  # of quantiles, in units of themselves or of the smallest component
 _NO_DENSITY = (
     "There is no density here: some of the draws have a single value, as the latent behaviour of a cluster does when its users "
     "share one. interval and draws are there."
@@ -88,15 +90,23 @@ class NormalMixture(_Mixture):
 
     @property
     def mean(self) -> Array:
-        """Expected value of each case."""
+        """Expected value of each case.
+
+        It need not exist: where somebody without observations has a part in the outcome, a cluster's spread may have such heavy
+        tails that the mean is another number with every seed. ``median`` always exists.
+        """
         return self._moments[0]
+
+    @cached_property
+    def median(self) -> Array:
+        """Median of each case."""
+        return self.quantile(0.5)
 
     @property
     def std(self) -> Array:
         """Standard deviation of each case.
 
-        For users new to the fit it may be any large number when the number of clusters is inferred: the variance of a cluster
-        that nobody is in has no expectation. ``interval`` is always meaningful.
+        It need not exist, as ``mean`` says, and is then any large number; ``interval`` always exists.
         """
         return np.asarray(np.sqrt(self._moments[1]))
 
@@ -120,17 +130,12 @@ class NormalMixture(_Mixture):
         return result
 
     def quantile(self, probability: float) -> Array:
-        """Quantile of each case, by bisection of the mixture's distribution function."""
+        """Quantile of each case, where the mixture's distribution function has this value."""
         if not 0 < probability < 1:
             raise InputError(f"A quantile's probability lies between 0 and 1; got {probability!r}.")
         result = np.empty(self._n)
         for cases, parts in self._batches():
-            low, high = _reach(parts)
-            while np.any(high - low > 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300):
-                middle = 0.5 * (low + high)
-                below = _cdf(parts, middle) < probability
-                low, high = np.where(below, middle, low), np.where(below, high, middle)
-            result[cases] = 0.5 * (low + high)
+            result[cases] = _quantile(parts, probability)
         return result
 
     def interval(self, probability: float = 0.95) -> Array:
@@ -165,6 +170,12 @@ class ChoiceMixture(_Mixture):
         for cases, (log_weights, locations, sds) in self._batches():
             result[cases] = (np.exp(log_weights) * _expected_probability(locations, sds)).sum(axis=0)
         return np.minimum(result, 1.0)  # weights sum to one up to rounding
+
+    @cached_property
+    def median(self) -> Array:
+        """Median of the probability of 1 in each case, over what the posterior leaves open."""
+        odds = NormalMixture(self._n, self._n_components, self._spread_parts)
+        return np.asarray(expit(odds.median))
 
     @property
     def std(self) -> Array:
@@ -254,8 +265,13 @@ class VectorMixture:
 
     @property
     def mean(self) -> Array:
-        """Expected vectors, (n, q)."""
+        """Expected vectors, (n, q); they need not exist, see :class:`NormalMixture`."""
         return np.column_stack([self.marginal(d).mean for d in range(self._n_dims)])
+
+    @property
+    def median(self) -> Array:
+        """Median of each number by itself, (n, q)."""
+        return np.column_stack([self.marginal(d).median for d in range(self._n_dims)])
 
     @property
     def std(self) -> Array:
@@ -331,8 +347,13 @@ class WeightedDraws:
 
     @property
     def mean(self) -> Array:
-        """Expected value of each case, (n,) or (n, q)."""
+        """Expected value of each case, (n,) or (n, q); it need not exist, see :class:`NormalMixture`."""
         return self._average(self._values)
+
+    @cached_property
+    def median(self) -> Array:
+        """Median of each number, (n,) or (n, q)."""
+        return self._quantiles((0.5,))[..., 0]
 
     @property
     def std(self) -> Array:
@@ -344,13 +365,17 @@ class WeightedDraws:
         if not 0 < probability < 1:
             raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
         tail = 0.5 * (1 - probability)
+        return self._quantiles((tail, 1 - tail))
+
+    def _quantiles(self, probabilities: tuple[float, ...]) -> Array:
+        """Quantiles of each number, (n, …) or (n, q, …)."""
         flat = self._values.reshape(len(self._values), len(self), -1)
         order = np.argsort(flat, axis=0)
         values = np.take_along_axis(flat, order, axis=0)
         weights = np.take_along_axis(np.broadcast_to(self._weights[..., None], flat.shape), order, axis=0)
         share = np.cumsum(weights, axis=0)
-        ends = [np.take_along_axis(values, np.argmax(share >= p, axis=0)[None], axis=0)[0] for p in (tail, 1 - tail)]
-        return np.stack(ends, axis=-1).reshape(*self._values.shape[1:], 2)
+        found = [np.take_along_axis(values, np.argmax(share >= p, axis=0)[None], axis=0)[0] for p in probabilities]
+        return np.stack(found, axis=-1).reshape(*self._values.shape[1:], len(probabilities))
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent draws of each case, (n, cases) or (n, cases, q)."""
@@ -366,11 +391,37 @@ class WeightedDraws:
 
 
 def _cdf(parts: Parts, values: Array) -> Array:
-    away, spread = values - parts.locations, parts.sds > 0
-    below = ndtr(away / np.where(spread, parts.sds, 1.0))
+    return _below(np.exp(parts.log_weights), parts.locations, parts.sds, values)
+
+
+def _below(weights: Array, locations: Array, sds: Array, values: Array) -> Array:
+    """Probability up to values (cases,); components without a spread are single values."""
+    away, spread = values - locations, sds > 0
+    below = ndtr(away / np.where(spread, sds, 1.0))
     if not spread.all():
         below = np.where(spread, below, away >= 0)
-    return np.asarray((np.exp(parts.log_weights) * below).sum(axis=0))
+    return np.asarray((weights * below).sum(axis=0))
+
+
+def _quantile(parts: Parts, probability: float) -> Array:
+    """Where the distribution function has a value, (cases,): a bracketed root in asinh(y / scale).
+
+    Components may be many orders of magnitude wider than others, and the scale is that of the smallest.
+    """
+    sizes = np.abs(parts.locations) + parts.sds
+    scale = np.where(sizes > 0.0, sizes, np.inf).min(axis=0)
+    scale[np.isinf(scale)] = 1.0
+    arrays = (np.exp(parts.log_weights), parts.locations, parts.sds)
+
+    def excess(t: Array, cases: NDArray[np.intp]) -> Array:
+        weights, locations, sds = (part if part.shape[1] == 1 else part[:, cases] for part in arrays)
+        return _below(weights, locations, sds, scale[cases] * np.sinh(t)) - probability
+
+    low, high = (np.arcsinh(end / scale) for end in _reach(parts))
+    ends = (low - 1.0, high + 1.0)  # a single value at an end has the probability on one side of it only
+    tolerances = {"xatol": _PRECISION, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
+    found = elementwise.find_root(excess, ends, args=(np.arange(len(scale)),), tolerances=tolerances)
+    return np.asarray(scale * np.sinh(found.x))
 
 
 def _reach(parts: Parts) -> tuple[Array, Array]:

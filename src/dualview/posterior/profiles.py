@@ -20,13 +20,13 @@ class MeanLatent:
 
     Attributes
     ----------
-    mean, low, high : float
-        Posterior mean and central interval.
+    median, low, high : float
+        Posterior median and central interval.
     above : float
         Probability that it is larger than the mean of all users.
     """
 
-    mean: float
+    median: float
     low: float
     high: float
     above: float
@@ -82,9 +82,9 @@ def separation(ranks: Array, labels: Labels) -> Array:
     return np.asarray(np.divide(between, total, out=np.zeros_like(total), where=total > 0))
 
 
-def mean_latent(draws: Array, mean: Array, users: Users, probability: float = 0.95) -> MeanLatent:
-    """Of draws (S, U) and the posterior means (U,), which may rest on more draws than these."""
+def mean_latent(draws: Array, users: Users, probability: float = 0.95) -> MeanLatent:
+    """The mean latent coefficient of some users, from draws (S, U) of everybody's."""
     own = draws[:, users].mean(axis=1)
     tail = 0.5 * (1 - probability)
-    low, high = np.quantile(own, [tail, 1 - tail])
-    return MeanLatent(float(mean[users].mean()), float(low), float(high), float((own > draws.mean(axis=1)).mean()))
+    low, median, high = np.quantile(own, [tail, 0.5, 1 - tail])
+    return MeanLatent(float(median), float(low), float(high), float((own > draws.mean(axis=1)).mean()))

@@ -85,11 +85,11 @@ class _Run:
         self.latent: Array | None = None  # draws (S, U)
         if "latent" in self.post and self.post["latent"].ndim == 3:
             self.latent = self.post.flat("latent")
-            self.latent_mean = self.post.latent_mean
+            self.latent_median = self.post.latent_median
             self.low, self.high = self.post.interval("latent", 0.95)
         self.powers: list[MeanLatent] = []
         if self.latent is not None:
-            self.powers = [mean_latent(self.latent, self.latent_mean, item.users) for item in self.profiles]
+            self.powers = [mean_latent(self.latent, item.users) for item in self.profiles]
             self.decimals = decimals(float(np.median([power.high - power.low for power in self.powers])))
         self.looks = [pictures.cluster_look(role) for role in range(self.n_roles)]
 
@@ -155,9 +155,11 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
         ]
     if run.powers:
         latent = run.powers[role]
-        result["latent"] = estimate(latent.mean, latent.low, latent.high, run.decimals)
+        result["latent"] = estimate(latent.median, latent.low, latent.high, run.decimals)
         factor = run.forum.roles.get(role, {}).get("factor")
-        result["factor"] = None if factor is None else estimate(factor["mean"], factor["low"], factor["high"], 2)
+        if factor is not None:  # files of versions before medians have a mean
+            factor = estimate(factor.get("median", factor.get("mean")), factor["low"], factor["high"], 2)
+        result["factor"] = factor
     return result
 
 
@@ -166,23 +168,23 @@ def _power(run: _Run) -> Section:
     if run.latent is None:
         return {"missing": words.SEVERAL_LATENT if "latent" in run.post else words.NO_LATENT}
     found = run.powers
-    dots = [_spread(item.users, run.latent_mean) for item in run.profiles]
-    ends = [*run.latent_mean[np.concatenate(dots)], *(item.low for item in found), *(item.high for item in found), 0.0]
+    dots = [_spread(item.users, run.latent_median) for item in run.profiles]
+    ends = [*run.latent_median[np.concatenate(dots)], *(item.low for item in found), *(item.high for item in found), 0.0]
     axis = pictures.Axis(float(min(ends)), float(max(ends)))
     rows = []
-    for role in sorted(range(run.n_roles), key=lambda role: -found[role].mean):
+    for role in sorted(range(run.n_roles), key=lambda role: -found[role].median):
         latent = found[role]
         rows.append(
             {
                 "role": role,
                 "look": run.looks[role],
                 "size": len(run.profiles[role].users),
-                **estimate(latent.mean, latent.low, latent.high, run.decimals),
+                **estimate(latent.median, latent.low, latent.high, run.decimals),
                 "above": share(float(np.clip(latent.above, 1e-3, 1 - 1e-3))),  # no number of draws makes it certain
-                "at": axis.place(latent.mean),
+                "at": axis.place(latent.median),
                 "from": axis.place(latent.low),
                 "to": axis.place(latent.high),
-                "dots": [axis.place(value) for value in run.latent_mean[dots[role]]],
+                "dots": [axis.place(value) for value in run.latent_median[dots[role]]],
             }
         )
     return {
@@ -192,7 +194,7 @@ def _power(run: _Run) -> Section:
         "most_dots": _MOST_DOTS if max(len(item.users) for item in run.profiles) > _MOST_DOTS else None,
         "ticks": [{"at": axis.place(tick), "text": number(tick)} for tick in axis.ticks],
         "zero": axis.place(0.0),
-        "average": axis.place(float(run.latent_mean.mean())),
+        "average": axis.place(float(run.latent_median.mean())),
     }
 
 
@@ -253,7 +255,7 @@ def _data(run: _Run) -> dict[str, Any]:
     shown = run.shown
     columns: list[dict[str, Any]] = []
     if run.latent is not None:
-        columns.append({"name": words.POWER, "values": rounded(run.latent_mean[shown])})
+        columns.append({"name": words.POWER, "values": rounded(run.latent_median[shown])})
         columns[0] |= {"low": rounded(run.low[shown]), "high": rounded(run.high[shown])}
         columns[0]["decimals"] = decimals(float(np.median(run.high - run.low)))
     first = len(columns)

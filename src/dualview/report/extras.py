@@ -1,8 +1,8 @@
 """Files that a run's folder may have besides the posterior. A plain run has none of them; 'dualview forum' writes all.
 
-predictions.csv: a row per test thread with mean, sd and outcome, where known log_density and level (the predictive distribution
-function at the outcome). profiles.csv: a row per user with activity in plain units. forum.json, roles.json, evaluation.json:
-settings and facts, labels of roles, scores of competitors.
+predictions.csv: a row per test thread with median (in older files mean), sd and outcome, where known log_density and level (the
+predictive distribution function at the outcome). profiles.csv: a row per user with activity in plain units. forum.json,
+roles.json, evaluation.json: settings and facts, labels of roles, scores of competitors.
 """
 
 import json
@@ -26,9 +26,9 @@ _LEVELS = (0.5, 0.8, 0.95)
 
 @dataclass(frozen=True)
 class Predicted:
-    """Predictions of threads whose outcomes came, taken as normal with their means and standard deviations."""
+    """Predictions of threads whose outcomes came, taken as normal around their medians with their standard deviations."""
 
-    mean: Array
+    median: Array
     sd: Array
     outcome: Array
     log_density: Array | None
@@ -37,20 +37,20 @@ class Predicted:
     @property
     def distribution(self) -> NormalMixture:
         def parts(cases: slice) -> Parts:
-            return Parts(np.zeros((1, 1)), self.mean[None, cases], self.sd[None, cases])
+            return Parts(np.zeros((1, 1)), self.median[None, cases], self.sd[None, cases])
 
         if self.level is None:
-            return NormalMixture(len(self.mean), 1, parts)
-        return _WithLevels(len(self.mean), parts, self.outcome, self.level)
+            return NormalMixture(len(self.median), 1, parts)
+        return _WithLevels(len(self.median), parts, self.outcome, self.level)
 
     def scores(self) -> dict[str, Any]:
         """Negative log-likelihood, RMSE, R² against the mean of these outcomes, and shares inside central intervals."""
-        error = self.outcome - self.mean
+        error = self.outcome - self.median
         spread = float(np.mean((self.outcome - self.outcome.mean()) ** 2))
         log_density = self.distribution.log_density(self.outcome) if self.log_density is None else self.log_density
         held_from = np.abs(2 * self.distribution.cdf(self.outcome) - 1)
         return {
-            "n": len(self.mean),
+            "n": len(self.median),
             "nll": -float(log_density.mean()),
             "rmse": float(np.sqrt(np.mean(error**2))),
             "r2": 1 - float(np.mean(error**2)) / spread if spread > 0 else float("nan"),
@@ -78,18 +78,18 @@ def read_predictions(folder: Path) -> Predicted | str:
             "dualview predict RUN test_threads.csv, and make this report again."
         )
     table = read_table(path)
-    absent = [name for name in ("mean", "sd") if name not in table]
-    if absent:
-        raise FileError(f"{path} must have columns mean and sd; it has {', '.join(map(str, table.columns))}.")
+    centre = "median" if "median" in table else "mean"
+    if centre not in table or "sd" not in table:
+        raise FileError(f"{path} must have columns median (or mean) and sd; it has {', '.join(map(str, table.columns))}.")
     if "outcome" not in table:
         return "predictions.csv has no column 'outcome': what came of these threads is not known, so nothing can be checked."
-    columns = [name for name in ("mean", "sd", "outcome", "log_density", "level") if name in table]
+    columns = [name for name in (centre, "sd", "outcome", "log_density", "level") if name in table]
     values = {name: pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float) for name in columns}
     usable = np.isfinite(np.column_stack(list(values.values()))).all(axis=1) & (values["sd"] > 0)
     if not usable.any():
         return "predictions.csv has no thread with a prediction and an outcome."
     values = {name: column[usable] for name, column in values.items()}
-    return Predicted(values["mean"], values["sd"], values["outcome"], values.get("log_density"), values.get("level"))
+    return Predicted(values[centre], values["sd"], values["outcome"], values.get("log_density"), values.get("level"))
 
 
 def read_activity(folder: Path, users: list[str]) -> pd.DataFrame | None:

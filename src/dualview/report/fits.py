@@ -21,11 +21,14 @@ _THIS = {
     "best": "the best of them",
     "clearly behind": "which is clearly behind the best",
     "not told apart from the best": "which is not told apart from the best",
+    "highest score, not sure": "which has the highest score, but that is not sure",
+    "place not sure": "whose place is not sure",
 }
 _EXPLAINED = (
     "The score of a fit (elpd) adds up, over all threads, the log density of the outcome as predicted from the other threads: "
     "leave-one-out, computed from the draws without fitting again (PSIS-LOO). More is better; up to two standard errors "
-    "behind the best, a fit cannot be told apart from it."
+    "behind the best, a fit cannot be told apart from it. Where a fit or the first one has unsure threads, its place is not "
+    "sure."
 )
 _PICTURE = (
     "The line in the picture is the best fit, a dot how far another lies behind it, the bar two standard errors to each side."
@@ -45,12 +48,12 @@ def fits_section(folder: Path, post: Posterior) -> dict[str, Any]:
     axis = Axis(min(map(_low, ranking.fits)), max(map(_high, ranking.fits)))
     return {
         "missing": None,
-        "words": [f"{verdict} This page is about {this.name!r}, {_THIS[this.standing]}.", *warnings],
+        "words": [f"{verdict} This page is about {this.name!r}, {_THIS[ranking.standing(this)]}.", *warnings],
         "explained": _EXPLAINED,
         "picture": _PICTURE,
         "n_threads": ranking.n_threads,
         "zero": axis.place(0.0),
-        "rows": [_row(fit, fit is this, axis) for fit in ranking.fits],
+        "rows": [_row(fit, ranking.standing(fit), fit is this, axis) for fit in ranking.fits],
     }
 
 
@@ -67,19 +70,20 @@ def _finite(error: float) -> float:
     return error if math.isfinite(error) else 0.0  # of a single thread there is none
 
 
-def _row(fit: Fit, is_this: bool, axis: Axis) -> dict[str, Any]:
+def _row(fit: Fit, standing: str, is_this: bool, axis: Axis) -> dict[str, Any]:
     best = fit.difference == 0
     return {
         "name": fit.name,
         "this": is_this,
         "apart": fit.apart,
-        "best": best,
+        "first": best,
+        "best": standing == "best",
         "elpd": tenths(fit.elpd),
         "se": tenths(fit.se),
         "behind": "" if best else tenths(fit.difference),
         "behind_se": "" if best else tenths(fit.difference_se),
         "unsure": f"{fit.unsure:,}",
-        "standing": fit.standing,
+        "standing": standing,
         "at": axis.place(-fit.difference),
         "from": axis.place(_low(fit)),
         "to": axis.place(_high(fit)),

@@ -29,10 +29,10 @@ def decimals(width: float) -> int:
     return max(0, 1 - math.floor(math.log10(width))) if width > 0 else 3
 
 
-def estimate(mean: float, low: float, high: float, digits: int) -> dict[str, str]:
+def estimate(median: float, low: float, high: float, digits: int) -> dict[str, str]:
     """A number and its interval with so many decimals."""
-    texts = (f"{value:,.{digits}f}" for value in (mean, low, high))
-    return dict(zip(("mean", "low", "high"), (_signed(text) for text in texts), strict=True))
+    texts = (f"{value:,.{digits}f}" for value in (median, low, high))
+    return dict(zip(("median", "low", "high"), (_signed(text) for text in texts), strict=True))
 
 
 def _signed(text: str) -> str:

@@ -134,8 +134,8 @@ def power_intro(post: Posterior, forum: dict[str, Any], fewest: int) -> str:
     caution = "" if n_draws >= fewest else f" With {counted(n_draws, 'whole draw', 'whole draws')} the intervals are rough."
     return (
         f"What one participation of a user adds to the {forum.get('outcome', 'outcome of a thread')}, other things equal. The "
-        "marker is the mean over the members of a role, the bar its 95 % interval, light dots are the members one by one. The "
-        f"dashed line is the mean of all users, the solid one zero.{caution}"
+        "marker is the posterior median of the mean over the members of a role, the bar its 95 % interval, light dots are the "
+        f"members' medians one by one. The dashed line is the mean of those dots over all users, the solid one zero.{caution}"
     )
 
 
@@ -231,7 +231,7 @@ def score_rows(scores: dict[str, Any]) -> list[tuple[str, str]]:
 def predictions_alt(scores: dict[str, Any]) -> str:
     level, inside = scores["coverage"][-1]
     return (
-        f"Predictive means and {share(level)} intervals of {scores['n']:,} threads sorted by outcome, with the outcomes; "
+        f"Predictive medians and {share(level)} intervals of {scores['n']:,} threads sorted by outcome, with the outcomes; "
         f"{share(inside)} of them are inside."
     )
 
