@@ -21,7 +21,7 @@ from yardsticks import python_of
 MODELS = test_joint.MODELS | {
     name: test_joint_behaviors.MODELS[name] for name in ("regressions, process", "regressions, three clusters")
 }
-WITH_BEHAVIOR = [name for name in MODELS if name not in ("IGMM", "IGMM of one feature", "GMM")]
+WITH_BEHAVIOR = [name for name in MODELS if MODELS[name]().likelihood is not None]
 N_STEPS = 40
 
 
