@@ -303,5 +303,7 @@ def test_log_joint_of_a_draw_is_the_model_s(name: str) -> None:
     counts = state.counts
     expected = model.partition.log_density(counts, state.alpha)
     fixed = model.partition.n_components or 0
-    np.testing.assert_allclose(packing.log_partition(counts, fixed, state.alpha), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        packing.log_partition(counts, fixed, state.alpha, model.partition.alpha_prior), expected, rtol=1e-12
+    )
     np.testing.assert_allclose(python_of(packing.log_partition)(counts, fixed, state.alpha), expected, rtol=1e-12)
