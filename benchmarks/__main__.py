@@ -18,6 +18,7 @@ import numpy as np
 
 import dualview as dv
 from benchmarks import mixing, scale
+from dualview.engines.gibbs import GibbsEngine
 from dualview.inference.chains import Chain, Schedule
 from dualview.model import Model
 from dualview.partitions import partition_prior
@@ -73,7 +74,7 @@ def sampler(n_clusters: int | None, features: np.ndarray | None, behavior: dv.Sh
     def run(n: int, kept: bool) -> float:
         schedule = Schedule(0 if kept else n - 1, n if kept else 1)
         began = time.process_time()
-        Chain(0, np.random.SeedSequence(0), model, lambda _: z, schedule).run()
+        Chain(0, np.random.SeedSequence(0), model, GibbsEngine(), lambda _: z, schedule).run()
         return 1e6 * (time.process_time() - began) / n
 
     run(100, True)

@@ -14,6 +14,7 @@ from arviz_stats.base import array_stats
 
 import dualview as dv
 from benchmarks import peers, plain
+from dualview.engines.gibbs import GibbsEngine
 from dualview.inference.chains import Chain, Schedule
 from dualview.model import Model
 from dualview.partitions import partition_prior
@@ -36,7 +37,7 @@ def own(model: Model, z: np.ndarray, n_iterations: int, seed: int) -> tuple[Draw
     """Draws of the shipped sampler and its CPU seconds, keeping the draws included."""
     schedule = Schedule(0, n_iterations)
     began = time.process_time()
-    draws = Chain(0, np.random.SeedSequence(seed), model, lambda _: z, schedule).run().fixed
+    draws = Chain(0, np.random.SeedSequence(seed), model, GibbsEngine(), lambda _: z, schedule).run().fixed
     return draws, time.process_time() - began
 
 

@@ -18,6 +18,7 @@ from dualview.behaviors import Behavior
 from dualview.checks import positive_number, whole_number
 from dualview.concentrations import concentration, concentration_from_text
 from dualview.digests import digest
+from dualview.engines.gibbs import GibbsEngine
 from dualview.errors import ConvergenceWarning, DataWarning, DegenerateError, InputError
 from dualview.features import (
     check_room,
@@ -389,7 +390,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     @property
     def _schedule(self) -> Schedule:
         n_whole = int(self.n_whole) if self.keep == "summary" else None
-        return Schedule(self.n_warmup, self.n_draws, self.thin, self.n_auxiliary, n_whole)
+        return Schedule(self.n_warmup, self.n_draws, self.thin, n_whole)
 
     def _run(
         self,
@@ -405,8 +406,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             progress = stack.enter_context(Bar(self.n_chains, schedule.n_iterations))
         elif self.progress:
             progress = self.progress
+        engine = GibbsEngine(int(self.n_auxiliary))
         chains = [
-            Chain(index, child, model, start, schedule, folder, float(self.checkpoint_interval))
+            Chain(index, child, model, engine, start, schedule, folder, float(self.checkpoint_interval))
             for index, child in enumerate(seed.spawn(self.n_chains))
         ]
         return run_chains(chains, self.n_jobs, progress)

@@ -17,8 +17,8 @@ from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dualview.engines.base import Engine
 from dualview.errors import DataWarning, DegenerateError, InputError
-from dualview.inference import gibbs
 from dualview.inference.checkpoint import ChainFiles
 from dualview.inference.run_folder import RunFolder
 from dualview.inference.snapshot import Snapshot
@@ -46,7 +46,6 @@ class Schedule:
     n_warmup: int
     n_draws: int
     thin: int = 1
-    n_auxiliary: int = 3
     n_whole: int | None = None
 
     @property
@@ -82,11 +81,12 @@ def check_length(n_warmup: int, n_draws: int, thin: int, n_chains: int) -> None:
 
 @dataclass(frozen=True)
 class Chain:
-    """One chain: where its numbers come from, how it starts, how long it runs and where its draws go."""
+    """One chain: where its numbers come from, who makes its steps, how it starts, how long it runs, where its draws go."""
 
     index: int
     seed: np.random.SeedSequence
     model: Model
+    engine: Engine
     starts: Starts
     schedule: Schedule
     folder: RunFolder | None = None
@@ -116,12 +116,12 @@ class Chain:
         iteration, state, moments = self._begin(rng, files)
         store = Store(self.model, self.schedule.every, moments, self.schedule.n_kept(iteration))
         saved = time.monotonic()
-        at_once = gibbs.steps_at_once(self.model)
+        at_once = self.engine.steps_at_once(self.model)
         if progress is not None:  # somebody looks on
             at_once = min(at_once, max(1, self.schedule.n_iterations // _LOOKS))
         while iteration < self.schedule.n_iterations and not (stop is not None and stop.is_set()):
             keep = self.schedule.kept(iteration, at_once)
-            state, info = gibbs.advance(rng, self.model, state, self.schedule.n_auxiliary, keep)
+            state, info = self.engine.advance(rng, self.model, state, keep)
             iteration += info.n_steps
             store.add(info.draws, info.last)
             if progress is not None:
@@ -141,7 +141,7 @@ class Chain:
         if files is not None:
             files.discard_rest()
         if snapshot is None:
-            return 0, gibbs.start(rng, self.model, self.starts(rng)), None
+            return 0, self.engine.start(rng, self.model, self.starts(rng)), None
         snapshot.restore(rng)
         return snapshot.iteration, snapshot.state, snapshot.moments
 

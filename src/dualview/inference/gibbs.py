@@ -10,13 +10,14 @@ nor the number of threads changes anything.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dualview import threads
 from dualview.behaviors.base import Params, Plain, Prior, Relocating, Terms
+from dualview.engines.base import Info
 from dualview.errors import DegenerateError
 from dualview.inference.storage import PackedDraws
 from dualview.kernels import apart, assign, gaussian, location, noise, pooled, splits, sweep
@@ -38,19 +39,6 @@ _NOT_PLAIN = Plain.none()
 _NARROW = 1e-12  # of a variance: a mean that such clusters pull at keeps no digits along wider directions
 _NOBODY = assign.Lost(-1, assign.NO_WEIGHT)
 BLOCK = 6000  # users of one table; not a power of two, so that a user's cells do not share a place in the cache
-
-
-class Info(NamedTuple):
-    """What happened in one step or some.
-
-    draws: those that a compiled call has kept. last: the last state, where it is a draw and not among them.
-    """
-
-    n_clusters: int
-    n_opened: int
-    n_steps: int
-    draws: PackedDraws | None
-    last: State | None
 
 
 def start(rng: np.random.Generator, model: Model, z: NDArray[np.int64]) -> State:

@@ -1,0 +1,5 @@
+"""The Gibbs engine."""
+
+from dualview.engines.gibbs.engine import GibbsEngine
+
+__all__ = ["GibbsEngine"]
