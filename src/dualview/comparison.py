@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from numpy.typing import NDArray
-from scipy.special import log_expit, logsumexp
+from scipy.special import logsumexp
 
+from dualview.behaviors.base import Forecast
 from dualview.errors import InputError
 from dualview.mixture import DualViewMixture
 
@@ -97,16 +98,11 @@ def log_likelihoods(model: DualViewMixture, behavior: Any = None) -> Array:
     behavior = getattr(model, "behavior_", None) if behavior is None else behavior
     if behavior is None:
         raise InputError("compare needs fits with a behaviour: it is the observations of behaviour that are predicted.")
-    outcome = behavior.observed
-    forecast = behavior.forecast(behavior, *model._known, 0)
-    locations = forecast.known(slice(0, forecast.n))
-    if forecast.sds is None:
-        values = log_expit((2.0 * outcome - 1.0) * locations)
-    else:
-        sds = forecast.spread(slice(0, forecast.n))
-        values = -0.5 * np.log(2 * np.pi) - np.log(sds) - 0.5 * ((outcome - locations) / sds) ** 2
+    forecast: Forecast = behavior.forecast(behavior, *model._known, 0)
+    everything = slice(0, forecast.n)
+    values = forecast.outcome.log_density(behavior.observed, forecast.known(everything), everything)
     post = model.posterior_
-    return np.asarray(values).reshape(post.n_chains, post.n_draws, -1)
+    return values.reshape(post.n_chains, post.n_draws, -1)
 
 
 def _check_outcomes(outcomes: dict[str, Array]) -> None:

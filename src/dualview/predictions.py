@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from dualview.behaviors import Behavior
 from dualview.errors import InputError
 from dualview.features import checked_features, feature_names, row_ids, warn_of_projection
+from dualview.outcomes import Mixture, NormalMixture
 from dualview.posterior import Posterior
 from dualview.posterior.new_users import Candidates, NewUsers, outcomes, outcomes_given
-from dualview.posterior.predictive import ChoiceMixture, NormalMixture, VectorMixture, WeightedDraws
+from dualview.posterior.predictive import VectorMixture, WeightedDraws
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -106,7 +107,7 @@ class Predictions:
         self._fitted_behavior()
         return self._new_users(X_new, behavior_new).latent()
 
-    def predict_outcome(self, new: Any, X_new: Any = None, behavior_new: Any = None) -> NormalMixture | ChoiceMixture:
+    def predict_outcome(self, new: Any, X_new: Any = None, behavior_new: Any = None) -> Mixture:
         """Predictive distribution of new outcomes.
 
         Parameters

@@ -11,7 +11,8 @@ from scipy.stats import norm
 import dualview as dv
 from dualview.behaviors import Behavior
 from dualview.errors import InputError
-from dualview.posterior.predictive import ChoiceMixture, Parts, WeightedDraws
+from dualview.outcomes import ChoiceMixture, Parts
+from dualview.posterior.predictive import WeightedDraws
 from dualview.units import GaussianPrior
 
 Q, N_USERS, N_ITEMS = 2, 6, 9

@@ -401,14 +401,14 @@ class TestParts:
         new = SharedOutcome(form(rng.random((7, 5))), covariates=rng.normal(size=(7, 2)), intercept=True)
         latent = rng.normal(size=(20, 5))
         params = {"coefficients": rng.normal(size=(20, 3)), "noise_precision": rng.gamma(2.0, size=20)}
-        n, known, sds, loads, _ = behavior.forecast(new, latent, params, 0)
+        forecast = behavior.forecast(new, latent, params, 0)
         dense = new.participation.toarray() if sparse.issparse(new.participation) else new.participation
         expected = latent @ dense.T + params["coefficients"] @ np.column_stack([np.ones(7), new.covariates]).T
-        assert n == 7
-        assert loads.shape == (7, 0)
-        np.testing.assert_allclose(known(slice(0, 7)), expected)
-        np.testing.assert_allclose(known(slice(2, 4)), expected[:, 2:4])
-        np.testing.assert_allclose(sds, params["noise_precision"] ** -0.5)
+        assert forecast.n == 7
+        assert forecast.loads.shape == (7, 0)
+        np.testing.assert_allclose(forecast.known(slice(0, 7)), expected)
+        np.testing.assert_allclose(forecast.known(slice(2, 4)), expected[:, 2:4])
+        np.testing.assert_allclose(forecast.outcome.spread(slice(0, 7))[:, 0], params["noise_precision"] ** -0.5)
 
     @pytest.mark.parametrize("form", FORMS)
     def test_prediction_with_new_users(self, form):
@@ -416,12 +416,13 @@ class TestParts:
         behavior, rng = threads(intercept=True, form=form)
         participation = rng.random((7, 8)) * (rng.random((7, 8)) < 0.6)
         latent, params = rng.normal(size=(20, 5)), {"coefficients": rng.normal(size=(20, 1)), "noise_precision": np.ones(20)}
-        n, known, _, loads, _ = behavior.forecast(form(participation), latent, params, 3)
-        np.testing.assert_allclose(known(slice(0, n)), latent @ participation[:, :5].T + params["coefficients"])
-        np.testing.assert_array_equal(loads.toarray(), participation[:, 5:])
-        n, known, _, loads, _ = behavior.forecast(form(participation[:, 5:]), latent, params, 3)
-        np.testing.assert_allclose(known(slice(0, n)), np.tile(params["coefficients"], 7))
-        np.testing.assert_array_equal(loads.toarray(), participation[:, 5:])
+        forecast = behavior.forecast(form(participation), latent, params, 3)
+        expected = latent @ participation[:, :5].T + params["coefficients"]
+        np.testing.assert_allclose(forecast.known(slice(0, forecast.n)), expected)
+        np.testing.assert_array_equal(forecast.loads.toarray(), participation[:, 5:])
+        forecast = behavior.forecast(form(participation[:, 5:]), latent, params, 3)
+        np.testing.assert_allclose(forecast.known(slice(0, forecast.n)), np.tile(params["coefficients"], 7))
+        np.testing.assert_array_equal(forecast.loads.toarray(), participation[:, 5:])
 
     @pytest.mark.parametrize("form", FORMS)
     def test_evidence_of_new_users(self, form):

@@ -8,8 +8,8 @@ from scipy import stats
 import dualview as dv
 from dualview import plots
 from dualview.errors import InputError
+from dualview.outcomes import NormalMixture
 from dualview.plots import predictive
-from dualview.posterior.predictive import NormalMixture
 from plots.artists import clouds, colliding_texts, legend_texts, segments
 
 pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")

@@ -11,8 +11,8 @@ import pytest
 import dualview as dv
 from dualview import cli
 from dualview.errors import DataWarning, InputError
+from dualview.outcomes import NormalMixture, Parts
 from dualview.posterior.new_users import NewUsers
-from dualview.posterior.predictive import NormalMixture, Parts
 from posterior.test_new_users import FEATURES, N_USERS, OUTCOME, PARTICIPATION, PRIORS, compare
 
 pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning", "ignore::dualview.errors.DataWarning")

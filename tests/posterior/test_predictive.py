@@ -6,8 +6,8 @@ from scipy.stats import norm
 
 import dualview as dv
 from dualview.errors import InputError
-from dualview.posterior import predictive
-from dualview.posterior.predictive import ChoiceMixture, NormalMixture, Parts, VectorMixture, VectorParts, WeightedDraws
+from dualview.outcomes import ChoiceMixture, NormalMixture, Parts, base
+from dualview.posterior.predictive import VectorMixture, VectorParts, WeightedDraws
 
 RNG = np.random.default_rng(0)
 S, N = 40, 7
@@ -59,7 +59,7 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     y = RNG.normal(0, 5, N)
     whole = weighted()
     expected = whole.mean, whole.std, whole.log_density(y), whole.interval(0.5)
-    monkeypatch.setattr(predictive, "_CELLS", 2 * S)
+    monkeypatch.setattr(base, "_CELLS", 2 * S)
     small = weighted()
     for a, b in zip(expected, (small.mean, small.std, small.log_density(y), small.interval(0.5)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8)

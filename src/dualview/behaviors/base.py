@@ -5,15 +5,17 @@ what the sampler runs on: the same observations in working units, where the late
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dualview.checks import whole_number
-from dualview.errors import InputError
+from dualview.errors import InputError, InputTypeError
 from dualview.kernels.hyperprior import PUBLISHED, Hyperprior
 from dualview.kernels.logit_location import Locations
+from dualview.outcomes import Outcome
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
@@ -31,26 +33,28 @@ class ClusterNoise(NamedTuple):
     dof: float = 1.0
 
 
-class Forecast(NamedTuple):
+@dataclass(frozen=True)
+class Forecast:
     """New observations given S draws: location_i = known(cases) + loads · (latent vectors of users new to the fit).
 
-    n: their number. known(cases): (S, cases) for a slice of them. sds: of normal observations around their locations, (S,), or
-    sds(cases) (S, cases) where they differ; None for yes or no, where the location is the log odds. loads: sparse (n, J q),
-    what the J new users' vectors, laid end to end, count for in each observation. noise: where it is each cluster's own; then
-    observations are of one user each, and those of new users have sds of 0 to which the noise of their clusters comes.
+    n: their number. known(cases): (S, cases) for a slice of them. outcome: their distribution given the locations. loads:
+    sparse (n, J q), what the J new users' vectors, laid end to end, count for in each observation. noise: where it is each
+    cluster's own; then observations are of one user each, and those of new users have a normal outcome with standard
+    deviations of 0, to which the noise of their clusters is added.
     """
 
     n: int
     known: Callable[[slice], Array]
-    sds: Array | Callable[[slice], Array] | None
+    outcome: Outcome
     loads: Any
     noise: ClusterNoise | None = None
 
-    def spread(self, cases: slice) -> Array:
-        """The sds of some observations, (S, cases) or (S, 1); 0 for yes or no."""
-        if self.sds is None:
-            return np.zeros((1, 1))
-        return self.sds(cases) if callable(self.sds) else self.sds[:, None]
+    def __post_init__(self) -> None:
+        if not isinstance(self.outcome, Outcome):
+            raise InputTypeError(
+                "The outcome of a Forecast must be a dualview.outcomes.Outcome, such as NormalOutcome(sds) or BinaryOutcome(); "
+                f"got {type(self.outcome).__name__}."
+            )
 
 
 class Evidence(NamedTuple):

@@ -18,6 +18,7 @@ from dualview.behaviors.user_regression import design_matrix
 from dualview.checks import column_names, numbers, varies
 from dualview.digests import digest
 from dualview.errors import InputError
+from dualview.outcomes import BinaryOutcome
 from dualview.units import GaussianPrior, Whitening
 
 
@@ -107,7 +108,9 @@ class BinaryOutcomes(PerUser):
         """The log odds of new outcomes given S draws."""
         new = self.like(new, n_new)
         locations, offset = self._known_locations(new, latent), new._offset(params)
-        return Forecast(new.n_observations, lambda cases: locations(cases) + offset[:, cases], None, self._loads(new, n_new))
+        return Forecast(
+            new.n_observations, lambda cases: locations(cases) + offset[:, cases], BinaryOutcome(), self._loads(new, n_new)
+        )
 
     def _offset(self, params: Params) -> Array:  # noqa: ARG002
         """What the coefficients add to the log odds, (S, n) or (1, n)."""

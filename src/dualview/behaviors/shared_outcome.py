@@ -31,6 +31,7 @@ from dualview.checks import (
 )
 from dualview.digests import digest
 from dualview.errors import DataWarning, InputError
+from dualview.outcomes import NormalOutcome
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
@@ -344,19 +345,20 @@ class SharedOutcome:
             return np.asarray(expected)
 
         loads = sparse.csr_array(threads.participation[:, len(self) :])
-        return Forecast(threads.n_observations, locations, 1.0 / np.sqrt(params["noise_precision"]), loads)
+        return Forecast(threads.n_observations, locations, NormalOutcome(1.0 / np.sqrt(params["noise_precision"])), loads)
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:
         """What outcomes of threads with new users say of each one's coefficient, given S draws of everybody else's."""
         threads = self._like(new, n_new)
-        n, known, _, loads, _ = self.forecast(threads, latent, params, n_new)
+        forecast = self.forecast(threads, latent, params, n_new)
+        loads = forecast.loads
         crowded = np.flatnonzero(np.diff(loads.indptr) > 1)
         if len(crowded):
             raise InputError(
                 f"Each thread may have one new user; {rows_text(np.diff(loads.indptr) > 1)} of behavior_new have more. Without "
                 "a new fit their coefficients cannot be told apart: leave those threads out, or fit again with these users."
             )
-        residual = threads.observed - known(slice(0, n))  # (S, n)
+        residual = threads.observed - forecast.known(slice(0, forecast.n))  # (S, n)
         precision = params["noise_precision"][:, None]
         squares = np.asarray(loads.multiply(loads).sum(axis=0))
         taking_part = np.asarray((loads != 0).astype(float).toarray())

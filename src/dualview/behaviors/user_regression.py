@@ -17,6 +17,7 @@ from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
 from dualview.behaviors.panel_regression import NoisePrior, PanelRegression
 from dualview.checks import column_names, numbers, positive_number, refuse_repeated_columns, varies
 from dualview.errors import DataWarning, InputError
+from dualview.outcomes import NormalOutcome
 from dualview.units import GaussianPrior, Whitening
 
 _LEAST_LEFT = 0.05  # of the observations, as degrees of freedom after the users' own estimates
@@ -207,10 +208,11 @@ class UserRegression(PerUser):
         new = self.like(new, n_new)
         known, loads, sds = self._known_locations(new, latent), self._loads(new, n_new), params["noise_precision"] ** -0.5
         if self.noise == "shared":
-            return Forecast(new.n_observations, known, sds, loads)
+            return Forecast(new.n_observations, known, NormalOutcome(sds), loads)
         theirs = np.column_stack([sds, np.zeros((len(sds), n_new))])
         noise = ClusterNoise(params["noise_precision"], *self._noise_prior)
-        return Forecast(new.n_observations, known, lambda cases: theirs[:, new.user[cases]], loads, noise)
+        outcome = NormalOutcome(lambda cases: theirs[:, new.user[cases]])
+        return Forecast(new.n_observations, known, outcome, loads, noise)
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:  # noqa: ARG002
         """What observations of new users say of each one's vector."""

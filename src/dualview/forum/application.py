@@ -53,7 +53,7 @@ from dualview.forum.options import ForumOptions
 from dualview.forum.roles import roles, roles_text
 from dualview.forum.scores import Evaluation, baselines, evaluate
 from dualview.mixture import DualViewMixture
-from dualview.posterior.predictive import NormalMixture
+from dualview.outcomes import NormalMixture
 from dualview.runs import Request, check_whole, fit_run, opened
 from dualview.writing import make_folder, write_whole
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.ridge import ridge_estimate
 from dualview.forum.data import RARE, ForumData, ForumThreads
-from dualview.posterior.predictive import NormalMixture
+from dualview.outcomes import NormalMixture
 
 Array = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ from scipy.stats import binom
 
 from dualview.checks import numbers
 from dualview.errors import InputError
+from dualview.outcomes import NormalMixture
 from dualview.plots.canvas import ALERT, BAND, MAIN, MUTED, Array, one_panel, percent
-from dualview.posterior.predictive import NormalMixture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

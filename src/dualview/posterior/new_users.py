@@ -16,12 +16,12 @@ from scipy.special import logsumexp
 from dualview.behaviors.base import ClusterNoise, Evidence, Forecast, SampledEvidence
 from dualview.errors import DataWarning, InputError
 from dualview.kernels import densities
+from dualview.outcomes import Mixture, NormalMixture, Parts
 from dualview.posterior.fresh import Component, FreshClusters
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.predictive import ChoiceMixture, NormalMixture, Parts, VectorMixture, VectorParts, WeightedDraws
+from dualview.posterior.predictive import VectorMixture, VectorParts, WeightedDraws
 
 Array = NDArray[np.float64]
-Outcomes = NormalMixture | ChoiceMixture
 
 _SEED = 20  # of latent vectors drawn for users whose observations have no closed form
 
@@ -436,17 +436,16 @@ def _choose(rng: np.random.Generator, rows: Candidates, weight: Array, likelihoo
     return np.clip(chosen, rows.first, last), top + np.log(by_draw)
 
 
-def outcomes(forecast: Forecast, n_draws: int, new_users: NewUsers | None = None, seed: int = 0) -> Outcomes:
+def outcomes(forecast: Forecast, n_draws: int, new_users: NewUsers | None = None, seed: int = 0) -> Mixture:
     """Predictive distribution of outcomes, some of which users new to the fit may have a part in."""
-    law = NormalMixture if forecast.sds is not None else ChoiceMixture
-    even = np.full((n_draws, 1), -np.log(n_draws))
+    outcome, even = forecast.outcome, np.full((n_draws, 1), -np.log(n_draws))
     if new_users is None:
-        return law(forecast.n, n_draws, lambda cases: Parts(even, forecast.known(cases), forecast.spread(cases)))
+        return outcome.predictive(forecast.n, n_draws, lambda cases: Parts(even, forecast.known(cases), outcome.spread(cases)))
     noise = None if forecast.noise is None else 1.0 / new_users.noise(forecast.noise)
 
     def parts(cases: slice) -> Parts:
         known = forecast.known(cases)
-        locations, variances = _full(n_draws, known), _full(n_draws, forecast.spread(cases) ** 2, known.shape[1])
+        locations, variances = _full(n_draws, known), _full(n_draws, outcome.spread(cases) ** 2, known.shape[1])
         log_weights = np.repeat(even, locations.shape[1], axis=1)
         for column, case in enumerate(range(*cases.indices(forecast.n))):
             members, loads = _by_member(forecast.loads[[case]], len(new_users))
@@ -460,13 +459,12 @@ def outcomes(forecast: Forecast, n_draws: int, new_users: NewUsers | None = None
                 variances[:, column] += noise[places[0]]
         return Parts(log_weights, locations, np.sqrt(variances))
 
-    return law(forecast.n, n_draws, parts)
+    return outcome.predictive(forecast.n, n_draws, parts)
 
 
-def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Outcomes:
+def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Mixture:
     """The same when some observations of the new users are known; an outcome may have one of them."""
-    law = NormalMixture if forecast.sds is not None else ChoiceMixture
-    draw = new_users.draw
+    outcome, draw = forecast.outcome, new_users.draw
     noise = None if forecast.noise is None else 1.0 / new_users.noise(forecast.noise)
     first = np.append(True, draw[1:] != draw[:-1])
     alone = np.where(first, -np.log(n_draws), -np.inf)
@@ -474,7 +472,7 @@ def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Out
     def parts(cases: slice) -> Parts:
         known = forecast.known(cases)
         locations = _full(n_draws, known)[draw]
-        variances = _full(n_draws, forecast.spread(cases) ** 2, known.shape[1])[draw]
+        variances = _full(n_draws, outcome.spread(cases) ** 2, known.shape[1])[draw]
         log_weights = np.repeat(alone[:, None], locations.shape[1], axis=1)
         for column, case in enumerate(range(*cases.indices(forecast.n))):
             members, loads = _by_member(forecast.loads[[case]], len(new_users))
@@ -492,7 +490,7 @@ def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Out
                     variances[:, column] += noise
         return Parts(log_weights, locations, np.sqrt(variances))
 
-    return law(forecast.n, len(draw), parts)
+    return outcome.predictive(forecast.n, len(draw), parts)
 
 
 def _full(n_draws: int, values: Array, n_cases: int | None = None) -> Array:

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from dualview.errors import FileError
-from dualview.posterior.predictive import NormalMixture, Parts
+from dualview.outcomes import NormalMixture, Parts
 from dualview.tables import read_table
 
 Array = NDArray[np.float64]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dualview import plots
 from dualview.mixture import DualViewMixture
+from dualview.outcomes import NormalMixture
 from dualview.plots.canvas import chain_style, cluster_style
-from dualview.posterior.predictive import NormalMixture
 
 Array = NDArray[np.float64]
 

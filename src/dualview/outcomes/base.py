@@ -1,0 +1,112 @@
+"""What an observation is, given its location: the interface of outcomes, and of their predictive distributions.
+
+A location is linear in the users' latent vectors. An :class:`Outcome` says how observations scatter about their locations. A
+:class:`Mixture` is a predictive distribution: a mixture over the draws of a posterior and what each draw leaves open. A new
+kind of outcome is one file with both.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dualview.checks import numbers
+from dualview.errors import InputError
+
+Array = NDArray[np.float64]
+
+_CELLS = 2_000_000  # components × cases held at once
+
+
+class Parts(NamedTuple):
+    """Components of some cases: log weights, locations and standard deviations, each (S, cases) or (S, 1)."""
+
+    log_weights: Array
+    locations: Array
+    sds: Array
+
+
+class Mixture(ABC):
+    """n cases of S components each; ``parts(cases)`` gives those of a slice, so that only a batch of cases is ever held."""
+
+    def __init__(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> None:
+        self._n = n
+        self._n_components = n_components
+        self._parts = parts
+
+    @classmethod
+    def over_draws(cls, n: int, locations: Callable[[slice], Array], sds: Array) -> Self:
+        """One component per draw, all alike in weight: locations (S, cases) of a slice of the cases, sds (S,)."""
+        log_weights = np.full((len(sds), 1), -np.log(len(sds)))
+        return cls(n, len(sds), lambda cases: Parts(log_weights, locations(cases), sds[:, None]))
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._n} cases, {self._n_components} components each)"
+
+    def _batches(self) -> Iterator[tuple[slice, Parts]]:
+        size = max(1, _CELLS // self._n_components)
+        for first in range(0, self._n, size):
+            cases = slice(first, min(first + size, self._n))
+            yield cases, self._parts(cases)
+
+    def _values(self, y: ArrayLike) -> Array:
+        values = numbers(y, "y", n_dims=1)
+        if len(values) != self._n:
+            raise InputError(f"y must have one value per case, {self._n}; got {len(values)}.")
+        return values
+
+    @property
+    @abstractmethod
+    def mean(self) -> Array:
+        """Expected value of each case, (n,)."""
+
+    @property
+    @abstractmethod
+    def median(self) -> Array:
+        """Median of each case, (n,)."""
+
+    @property
+    @abstractmethod
+    def std(self) -> Array:
+        """Standard deviation of each case, (n,)."""
+
+    @abstractmethod
+    def interval(self, probability: float = 0.95) -> Array:
+        """Central interval of each case, (n, 2)."""
+
+    @abstractmethod
+    def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
+        """n independent draws of each case, (n, cases)."""
+
+    @abstractmethod
+    def log_density(self, y: ArrayLike) -> Array:
+        """Log density, or log probability, of the outcomes y (n,)."""
+
+    def nll(self, y: ArrayLike) -> float:
+        """Negative log-likelihood per case: minus the mean of ``log_density``."""
+        return -float(self.log_density(y).mean())
+
+
+class Outcome(ABC):
+    """The distribution of observations given their locations, in S draws of a posterior."""
+
+    def spread(self, cases: slice) -> Array:  # noqa: ARG002
+        """Standard deviations of noise that is added to the locations of some observations, (S, cases), (S, 1) or (1, 1).
+
+        Predictions add its variance to that of the locations. The default is none: the location is a parameter of the
+        observation's distribution, as log odds are.
+        """
+        return np.zeros((1, 1))
+
+    @abstractmethod
+    def log_density(self, values: Array, locations: Array, cases: slice) -> Array:
+        """Log density, or log probability, of values (cases,) given their locations (S, cases); (S, cases)."""
+
+    @abstractmethod
+    def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> Mixture:
+        """The predictive distribution of n observations whose locations, with their noise, are mixtures of normals."""

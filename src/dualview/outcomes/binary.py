@@ -1,0 +1,97 @@
+"""Outcomes that are yes or no."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, log_expit, ndtr
+
+from dualview.errors import InputError
+from dualview.outcomes.base import Array, Mixture, Outcome, Parts
+from dualview.outcomes.normal import NormalMixture
+
+
+class BinaryOutcome(Outcome):
+    """Yes or no, 1 or 0; locations are log odds."""
+
+    def log_density(self, values: Array, locations: Array, cases: slice) -> Array:  # noqa: ARG002
+        """ln p(values | log odds), (S, cases)."""
+        return np.asarray(log_expit((2.0 * values - 1.0) * locations))
+
+    def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> "ChoiceMixture":
+        """Probabilities of 1."""
+        return ChoiceMixture(n, n_components, parts)
+
+
+class ChoiceMixture(Mixture):
+    """The probability of 1 in each of n yes-or-no cases: Σ_s w_s E σ(N(location_s, sd_s²)), locations being log odds."""
+
+    @cached_property
+    def mean(self) -> Array:
+        """Probability of 1 in each case."""
+        result = np.empty(self._n)
+        for cases, (log_weights, locations, sds) in self._batches():
+            result[cases] = (np.exp(log_weights) * _expected_probability(locations, sds)).sum(axis=0)
+        return np.minimum(result, 1.0)  # weights sum to one up to rounding
+
+    @cached_property
+    def median(self) -> Array:
+        """Median of the probability of 1 in each case, over what the posterior leaves open."""
+        odds = NormalMixture(self._n, self._n_components, self._spread_parts)
+        return np.asarray(expit(odds.median))
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation of the outcome of each case."""
+        return np.asarray(np.sqrt(self.mean * (1.0 - self.mean)))
+
+    def interval(self, probability: float = 0.95) -> Array:
+        """Central interval of the probability of 1 in each case, over what the posterior leaves open, (n, 2)."""
+        odds = NormalMixture(self._n, self._n_components, self._spread_parts)
+        return np.asarray(expit(odds.interval(probability)))
+
+    def _spread_parts(self, cases: slice) -> Parts:
+        """Log odds with a little spread where a draw leaves none, so that they have a distribution function to invert."""
+        log_weights, locations, sds = self._parts(cases)
+        return Parts(log_weights, locations, np.maximum(sds, 1e-6 * (1.0 + np.abs(locations))))
+
+    def log_density(self, y: ArrayLike) -> Array:
+        """Log probability of the outcomes y (n,), 0 or 1."""
+        values = self._values(y)
+        if not np.isin(values, (0.0, 1.0)).all():
+            raise InputError("y must hold 0 and 1 only.")
+        result = np.empty(self._n)
+        for cases, (log_weights, locations, sds) in self._batches():
+            sign = 2.0 * values[cases] - 1.0
+            probability = (np.exp(log_weights) * _expected_probability(sign * locations, sds)).sum(axis=0)
+            result[cases] = np.log(probability)
+        return result
+
+    def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
+        """n independent outcomes of each case, (n, cases)."""
+        return np.asarray(np.random.default_rng(seed).random((n, self._n)) < self.mean, dtype=float)
+
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_STEP = 0.5
+_GRID = np.arange(-40.0, 40.0 + _STEP, _STEP)
+
+
+def _expected_probability(locations: Array, sds: Array) -> Array:
+    """E σ(N(location, sd²)): quadrature over the normal where it is narrow, else over the logistic.
+
+    The second is P(L < X) = E Φ((location − L)/sd) for a logistic L, by the trapezoidal rule. Both are right to rounding.
+    """
+    if not np.any(sds):
+        return np.asarray(expit(locations))
+    locations, sds = np.broadcast_arrays(locations, sds)
+    narrow = sds < 1.0
+    result = np.zeros(locations.shape)
+    for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+        result[narrow] += weight * expit(locations[narrow] + node * sds[narrow])
+    for point in _GRID if not narrow.all() else ():
+        weight = _STEP * expit(point) * expit(-point)
+        result[~narrow] += weight * ndtr((locations[~narrow] - point) / sds[~narrow])
+    return result

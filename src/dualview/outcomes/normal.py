@@ -1,0 +1,169 @@
+"""Outcomes that are numbers with normal noise."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import elementwise
+from scipy.special import logsumexp, ndtr
+
+from dualview.errors import InputError
+from dualview.outcomes.base import Array, Mixture, Outcome, Parts
+
+_PRECISION = 2e-13  # of quantiles, in units of themselves or of the smallest component
+NO_DENSITY = (
+    "There is no density here: some of the draws have a single value, as the latent behaviour of a cluster does when its users "
+    "share one. interval and draws are there."
+)
+
+
+class NormalOutcome(Outcome):
+    """Numbers with normal noise about their locations.
+
+    sds: standard deviations of the noise in S draws, (S,); or sds(cases), (S, cases), where observations differ.
+    """
+
+    def __init__(self, sds: ArrayLike | Callable[[slice], Array]) -> None:
+        self._sds: Array | Callable[[slice], Array] = sds if callable(sds) else np.asarray(sds, dtype=float)
+
+    def spread(self, cases: slice) -> Array:
+        """Standard deviations of some observations, (S, cases) or (S, 1)."""
+        return self._sds(cases) if callable(self._sds) else self._sds[:, None]
+
+    def log_density(self, values: Array, locations: Array, cases: slice) -> Array:
+        """ln N(values; locations, sds²), (S, cases)."""
+        sds = self.spread(cases)
+        if not np.all(sds > 0):
+            raise InputError(NO_DENSITY)
+        return np.asarray(-0.5 * np.log(2 * np.pi) - np.log(sds) - 0.5 * ((values - locations) / sds) ** 2)
+
+    def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> "NormalMixture":
+        """A mixture of normal distributions."""
+        return NormalMixture(n, n_components, parts)
+
+
+class NormalMixture(Mixture):
+    """Σ_s w_s N(y; location_s, sd_s²) for each of n cases.
+
+    Weights of a case sum to one.
+    """
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array]:
+        mean, variance = np.empty(self._n), np.empty(self._n)
+        for cases, (log_weights, locations, sds) in self._batches():
+            weights = np.exp(log_weights)
+            mean[cases] = (weights * locations).sum(axis=0)
+            variance[cases] = (weights * ((locations - mean[cases]) ** 2 + sds**2)).sum(axis=0)
+        return mean, variance
+
+    @property
+    def mean(self) -> Array:
+        """Expected value of each case.
+
+        It need not exist: where somebody without observations has a part in the outcome, a cluster's spread may have such heavy
+        tails that the mean is another number with every seed. ``median`` always exists.
+        """
+        return self._moments[0]
+
+    @cached_property
+    def median(self) -> Array:
+        """Median of each case."""
+        return self.quantile(0.5)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation of each case.
+
+        It need not exist, as ``mean`` says, and is then any large number; ``interval`` always exists.
+        """
+        return np.asarray(np.sqrt(self._moments[1]))
+
+    def log_density(self, y: ArrayLike) -> Array:
+        """Log of the mean density at y (n,); there is none where a component is a single value (standard deviation 0)."""
+        values = self._values(y)
+        result = np.empty(self._n)
+        for cases, (log_weights, locations, sds) in self._batches():
+            if not np.all(sds > 0):
+                raise InputError(NO_DENSITY)
+            standard = (values[cases] - locations) / sds
+            result[cases] = logsumexp(log_weights - np.log(sds) - 0.5 * standard**2, axis=0)
+        return np.asarray(result - 0.5 * np.log(2 * np.pi))
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Probability of an outcome up to y (n,)."""
+        values = self._values(y)
+        result = np.empty(self._n)
+        for cases, parts in self._batches():
+            result[cases] = _cdf(parts, values[cases])
+        return result
+
+    def quantile(self, probability: float) -> Array:
+        """Quantile of each case, where the mixture's distribution function has this value."""
+        if not 0 < probability < 1:
+            raise InputError(f"A quantile's probability lies between 0 and 1; got {probability!r}.")
+        result = np.empty(self._n)
+        for cases, parts in self._batches():
+            result[cases] = _quantile(parts, probability)
+        return result
+
+    def interval(self, probability: float = 0.95) -> Array:
+        """Central interval of each case, (n, 2): quantiles of the mixture, not a normal approximation of it."""
+        if not 0 < probability < 1:
+            raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
+        tail = 0.5 * (1 - probability)
+        return np.column_stack([self.quantile(tail), self.quantile(1 - tail)])
+
+    def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
+        """n independent draws of each case, (n, cases)."""
+        rng = np.random.default_rng(seed)
+        result = np.empty((n, self._n))
+        for cases, (log_weights, locations, sds) in self._batches():
+            size = locations.shape[1]
+            cumulative = np.cumsum(np.broadcast_to(np.exp(log_weights), locations.shape), axis=0)
+            for i in range(size):
+                uniforms = rng.random(n) * cumulative[-1, i]
+                chosen = np.searchsorted(cumulative[:, i], uniforms, side="right")
+                spread = np.broadcast_to(sds, locations.shape)[chosen, i]
+                result[:, cases.start + i] = locations[chosen, i] + spread * rng.standard_normal(n)
+        return result
+
+
+def _cdf(parts: Parts, values: Array) -> Array:
+    return _below(np.exp(parts.log_weights), parts.locations, parts.sds, values)
+
+
+def _below(weights: Array, locations: Array, sds: Array, values: Array) -> Array:
+    """Probability up to values (cases,); components without a spread are single values."""
+    away, spread = values - locations, sds > 0
+    below = ndtr(away / np.where(spread, sds, 1.0))
+    if not spread.all():
+        below = np.where(spread, below, away >= 0)
+    return np.asarray((weights * below).sum(axis=0))
+
+
+def _quantile(parts: Parts, probability: float) -> Array:
+    """Where the distribution function has a value, (cases,): a bracketed root in asinh(y / scale).
+
+    Components may be many orders of magnitude wider than others, and the scale is that of the smallest.
+    """
+    sizes = np.abs(parts.locations) + parts.sds
+    scale = np.where(sizes > 0.0, sizes, np.inf).min(axis=0)
+    scale[np.isinf(scale)] = 1.0
+    arrays = (np.exp(parts.log_weights), parts.locations, parts.sds)
+
+    def excess(t: Array, cases: NDArray[np.intp]) -> Array:
+        weights, locations, sds = (part if part.shape[1] == 1 else part[:, cases] for part in arrays)
+        return _below(weights, locations, sds, scale[cases] * np.sinh(t)) - probability
+
+    low, high = (np.arcsinh(end / scale) for end in _reach(parts))
+    ends = (low - 1.0, high + 1.0)  # a single value at an end has the probability on one side of it only
+    tolerances = {"xatol": _PRECISION, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
+    found = elementwise.find_root(excess, ends, args=(np.arange(len(scale)),), tolerances=tolerances)
+    return np.asarray(scale * np.sinh(found.x))
+
+
+def _reach(parts: Parts) -> tuple[Array, Array]:
+    """Bounds with practically no probability outside."""
+    return (parts.locations - 40.0 * parts.sds).min(axis=0), (parts.locations + 40.0 * parts.sds).max(axis=0)
