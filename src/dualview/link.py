@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Likelihood, Params, Prior, Relocating, Terms, hyperprior_of
+from dualview.behaviors.base import Likelihood, Params, Prior, Terms
 from dualview.distributions import G, Normal
 from dualview.kernels.hyperprior import Hyperprior
 from dualview.kernels.logit_location import Locations
@@ -125,7 +125,7 @@ class LinearLink:
 
 
 @dataclass(frozen=True)
-class LinkedLikelihood:
+class LinkedLikelihood(Likelihood):
     """A likelihood of f = g + Γ ã, seen by the sampler as one of g, with Γ and t among its parameters.
 
     Given Γ the mixture over g is the paper's: the sweep is the same. Γ is redrawn twice in a step, once with g held, where it
@@ -140,9 +140,8 @@ class LinkedLikelihood:
     @classmethod
     def of(cls, inner: Likelihood, features: Array, units: Whitening, feature_units: Whitening) -> "LinkedLikelihood":
         """For features in working units."""
-        with_residuals = getattr(inner, "with_residuals", None)
-        inner = inner if with_residuals is None else with_residuals()
-        return cls(inner, LinearLink.of(features, units, float(hyperprior_of(inner).of_slopes)), units, feature_units)
+        inner = inner.with_residuals()
+        return cls(inner, LinearLink.of(features, units, float(inner.hyperprior.of_slopes)), units, feature_units)
 
     @property
     def n_dims(self) -> int:
@@ -151,17 +150,17 @@ class LinkedLikelihood:
     @property
     def hyperprior(self) -> Hyperprior:
         """That of the likelihood inside."""
-        return hyperprior_of(self.inner)
+        return self.inner.hyperprior
 
     @property
     def one_user_each(self) -> bool:
         """Whether observations belong to one user each."""
-        return bool(getattr(self.inner, "one_user_each", False))
+        return self.inner.one_user_each
 
     @property
     def per_user(self) -> tuple[str, ...]:
         """Those parameters of the likelihood inside of which every user has one."""
-        return tuple(getattr(self.inner, "per_user", ()))
+        return self.inner.per_user
 
     def with_features(self, features: Array) -> "LinkedLikelihood":
         """The same with other features."""
@@ -184,10 +183,8 @@ class LinkedLikelihood:
         latent, params = self.inner.start(rng)
         return latent, params | self.link.start().params()
 
-    def relocate(self, rng: np.random.Generator, deviations: Array, params: Params, locations: Locations) -> Array:
+    def relocate(self, rng: np.random.Generator, deviations: Array, params: Params, locations: Locations) -> Array | None:
         """As the likelihood inside does: moving g moves f as much."""
-        if not isinstance(self.inner, Relocating):
-            return np.zeros_like(locations.means)
         return self.inner.relocate(rng, self.functions(deviations, params), self._own(params), locations)
 
     def terms(self, rng: np.random.Generator, deviations: Array, params: Params) -> Terms:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 
-from dualview.behaviors import Behavior
+from dualview.behaviors import Behavior, Likelihood
+from dualview.behaviors.base import check_inherits
 from dualview.checks import positive_number, whole_number
 from dualview.concentrations import concentration, concentration_from_text
 from dualview.digests import digest
@@ -193,6 +194,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             working = np.ascontiguousarray(units["features"].to_working(features))
         if behavior is not None:
             units["behavior"], likelihood = behavior.prepare(self._behavior_prior(features, behavior))
+            check_inherits(likelihood, Likelihood, f"What {type(behavior).__name__}.prepare returns")
         if self.link is not None and likelihood is not None and working is not None:
             likelihood = LinkedLikelihood.of(likelihood, working, units["behavior"], units["features"])
         partition = partition_prior(self.n_clusters, concentration(self.alpha))
@@ -303,14 +305,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     def _behavior_prior(self, features: Array | None, behavior: Behavior) -> GaussianPrior | None:
         if not isinstance(self.behavior_prior, str):
             return self.behavior_prior
-        likely_prior = getattr(behavior, "likely_prior", None)
-        if likely_prior is None:
-            raise InputError(
-                f'behavior_prior="likelihood" is for SharedOutcome; this is a {type(behavior).__name__}. Leave it at None, or '
-                "give a GaussianPrior(mean, covariance)."
-            )
-        prior: GaussianPrior = likely_prior(features)
-        return prior
+        return behavior.likely_prior(features)
 
     def _check_users(self, features: Array | None, behavior: Behavior | None) -> int:
         if features is None and behavior is None:
@@ -431,6 +426,8 @@ def _behavior(y: Any) -> Behavior | None:
         raise InputError(f"y must be a behaviour; got the class {y.__name__}. Make one: {y.__name__}(...).")
     if y is None or isinstance(y, Behavior):
         return y
+    if hasattr(y, "prepare"):  # written as a behaviour, which is not to be passed over
+        check_inherits(y, Behavior, "A behaviour")
     warnings.warn(
         f"y is not a behaviour ({type(y).__name__}) and is ignored, as scikit-learn's clusterers do. A behaviour is for "
         "example dv.SharedOutcome(participation, outcome).",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors import Likelihood
-from dualview.behaviors.base import Params, hyperprior_of
+from dualview.behaviors.base import Params, check_inherits
 from dualview.kernels.hyperprior import PUBLISHED, Hyperprior
 from dualview.partitions import PartitionPrior
 from dualview.views import GaussianView, PooledView, View, ViewState
@@ -53,6 +53,8 @@ class Model:
     def __post_init__(self) -> None:
         if self.features is None and self.likelihood is None:
             raise ValueError("a model needs features, a likelihood or both")
+        if self.likelihood is not None:
+            check_inherits(self.likelihood, Likelihood, "The likelihood of a model")
 
     @cached_property
     def views(self) -> dict[str, View]:
@@ -68,7 +70,12 @@ class Model:
     @property
     def hyperpriors(self) -> tuple[Hyperprior, Hyperprior]:
         """Of the features' view and of the behaviour's."""
-        return PUBLISHED, hyperprior_of(self.likelihood)
+        return PUBLISHED, PUBLISHED if self.likelihood is None else self.likelihood.hyperprior
+
+    @property
+    def per_user(self) -> tuple[str, ...]:
+        """Names of the likelihood's parameters of which every user has one."""
+        return () if self.likelihood is None else self.likelihood.per_user
 
     @cached_property
     def feature_rows(self) -> Array:
@@ -86,8 +93,9 @@ class Model:
 
     def functions(self, state: State) -> Array | None:
         """The users' latent behaviour: the vectors of its view, with what a link adds to them."""
-        functions = getattr(self.likelihood, "functions", None)
-        return state.latent if functions is None or state.latent is None else functions(state.latent, state.params)
+        if self.likelihood is None or state.latent is None:
+            return state.latent
+        return self.likelihood.functions(state.latent, state.params)
 
     def log_joint(self, state: State) -> float:
         """ln p(data, state) up to a constant that depends on nothing learnt."""
@@ -114,8 +122,7 @@ class Model:
         features, likelihood = self.features, self.likelihood
         if features is not None:
             features = self.views["features"].simulate(rng, state.views["features"], state.z)
-            with_features = getattr(likelihood, "with_features", None)
-            likelihood = likelihood if with_features is None else with_features(features)
+            likelihood = None if likelihood is None else likelihood.with_features(features)
         if likelihood is not None and state.latent is not None:
             likelihood = likelihood.simulate(rng, state.latent, state.params)
         return replace(self, features=features, likelihood=likelihood)

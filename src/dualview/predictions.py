@@ -84,10 +84,9 @@ class Predictions:
         """
         check_is_fitted(self, "posterior_")
         if isinstance(y, Behavior):
-            outcomes: Any = getattr(y, "outcome", None)
-            if outcomes is None:
+            if y.outcome is None:
                 raise InputError("score compares predictions with outcomes, and this behaviour has none: give it some.")
-            return -self.predict_outcome(y).nll(outcomes)
+            return -self.predict_outcome(y).nll(y.outcome)
         if X is None:
             raise InputError("score needs features X of new users, or a behaviour with outcomes as y; got neither.")
         return float(self.score_samples(X).mean())

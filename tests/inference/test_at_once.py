@@ -147,7 +147,7 @@ class TestRefresh:
     def test_residuals_are_the_likelihood_s(self, name: str, with_gram: bool) -> None:
         model, state = simulated(name)
         likelihood: Any = model.likelihood
-        made = likelihood.plain(state.params)
+        made = likelihood.conjugate(state.params)
         if made is None:
             assert not with_gram
             return
@@ -167,7 +167,7 @@ class TestRefresh:
         moved = []
         for kernel in (plain.redraw_plain, python_of(plain.redraw_plain)):
             rng, latent = np.random.default_rng(2), state.latent.copy()
-            terms, parts = model.likelihood.plain(state.params)
+            terms, parts = model.likelihood.conjugate(state.params)
             for _ in range(30):
                 kernel(rng, state.z, latent, *view, tuple(terms), tuple(parts))
             moved.append([*latent.ravel(), *terms.residual, *terms.precision, *parts.coefficients, rng.random()])
@@ -180,7 +180,7 @@ class TestDrawTogether:
         forum = dv.datasets.agreement(6, 30, seed=2)
         likelihood = dv.SharedOutcome(forum.participation, forum.outcome, intercept=True).prepare(None)[1]
         z, means, factors = np.array([0, 0, 1, 1, 1, 0]), np.array([[0.3], [-0.8]]), np.array([[[1.3]], [[0.6]]])
-        parts = likelihood.plain({"noise_precision": 2.0, "coefficients": np.zeros(1)})[1]
+        parts = likelihood.conjugate({"noise_precision": 2.0, "coefficients": np.zeros(1)})[1]
         assert len(parts.gram) == 7
         rng, latent = stream_of(np.random.default_rng(0)), np.empty((6, 1))
         draws = []
@@ -224,7 +224,7 @@ def step_with(redraw: Any) -> Any:
 
     def step(rng: np.random.Generator, model: Model, state: State) -> State:
         likelihood: Any = model.likelihood
-        terms, parts = likelihood.plain(state.params)
+        terms, parts = likelihood.conjugate(state.params)
         plain.refresh(state.latent, tuple(terms), tuple(parts))
         moving, stream = gibbs.Moving.at(model, state, terms), stream_of(rng)
         moving.sweep_by_blocks(stream, 2)

@@ -10,7 +10,7 @@ import dualview as dv
 from checks import ACCEPT, REJECT, joint_test, worst
 from dualview import threads
 from dualview.behaviors import thread_regression
-from dualview.behaviors.base import Params, Prior, Terms
+from dualview.behaviors.base import Likelihood, Params, Prior, Terms
 from dualview.behaviors.regression import ByConjugateGradients
 from dualview.inference import gibbs
 from dualview.inference.storage import Store
@@ -129,7 +129,7 @@ def test_columns_grow_when_many_clusters_open_at_once(monkeypatch: pytest.Monkey
 
 
 @dataclass(frozen=True)
-class Measurements:
+class Measurements(Likelihood):
     """Observations of two latent numbers of one user each, with a known precision of their own; user 0 has none."""
 
     design: np.ndarray
@@ -163,6 +163,9 @@ class Measurements:
     def simulate(self, rng: np.random.Generator, latent: np.ndarray, _: Params) -> "Measurements":
         noise = rng.standard_normal(len(self.user)) / np.sqrt(self.precision)
         return replace(self, outcome=(self.design * latent[self.user]).sum(axis=1) + noise)
+
+    def reported(self, params: Params) -> Params:
+        return params
 
 
 def measurements() -> Measurements:

@@ -6,13 +6,20 @@ from dualview.behaviors.base import Behavior, Likelihood
 from dualview.behaviors.binary import BinaryOutcomes, PairwiseChoices
 from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.behaviors.user_regression import UserRegression
+from dualview.errors import InputError
 
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in (SharedOutcome, UserRegression, BinaryOutcomes, PairwiseChoices)}
 
 
 def behavior_from(description: dict[str, Any]) -> Behavior:
     """A behaviour without observations, for predictions, from what :meth:`Behavior.described` said."""
-    behavior: Behavior = KINDS[description["kind"]].from_description(description)
+    kind = description["kind"]
+    if kind not in KINDS:
+        raise InputError(
+            f"The posterior is of a behaviour of the kind {kind}, which dualview does not have. If it is yours, make it known "
+            f'before loading: dualview.behaviors.KINDS["{kind}"] = {kind}.'
+        )
+    behavior: Behavior = KINDS[kind].from_description(description)
     return behavior
 
 

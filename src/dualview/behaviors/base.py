@@ -4,9 +4,10 @@ A :class:`Behavior` is what a user makes: observations in the user's units, one 
 what the sampler runs on: the same observations in working units, where the latent vectors have constants (0, I).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,28 +161,33 @@ def fold_positions(n: int, n_splits: int, seed: int, what: str) -> list[tuple[ND
     return [(np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)) for held_out in range(n_splits)]
 
 
-class Likelihood(Protocol):
+class Likelihood(ABC):
     """p(observations | latent vectors) with its own few parameters, in working units.
 
     Given those parameters the observations must be normal and linear in the latent vectors, if need be after an augmentation.
-    It may say besides: ``one_user_each`` = True when every observation is of one user, so that very many users go over threads;
-    ``per_user``, the names of parameters of which every user has one; and ``plain(params)``, its :class:`Terms` and
-    :class:`Plain` (or None) when its parameters can be redrawn inside the sweep's call, which then makes many sweeps at once.
-    Such a likelihood has ``params_of(noise_precision, coefficients)`` too, and ``redraw_together`` with the arguments of
-    :meth:`redraw` where its share is above 0 and may find no equations. One that leaves latent vectors the tails of their
-    prior is :class:`WithHyperprior`, and one whose augmentation holds clusters back is :class:`Relocating`.
+    The abstract methods are what every sampler needs. Everything else is an ability with a default, which each method states:
+    a subclass declares what it can do by overriding it.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.conjugate is not Likelihood.conjugate and cls.params_of is Likelihood.params_of:
+            raise TypeError(f"{cls.__name__} cannot be redrawn inside the sweep: it has `conjugate` and lacks `params_of`.")
+
     @property
+    @abstractmethod
     def n_dims(self) -> int:
         """q, the dimensions of a latent vector."""
 
+    @abstractmethod
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
         """Latent vectors (U, q) and parameters to start from."""
 
+    @abstractmethod
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
         """The observations for a sweep, with fresh residuals that it may change; an augmentation is drawn here."""
 
+    @abstractmethod
     def redraw(
         self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
@@ -191,83 +197,180 @@ class Likelihood(Protocol):
         behaviour that moves latent vectors moves those of a cluster as one.
         """
 
+    @abstractmethod
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(observations, params | latent) up to a constant."""
 
+    @abstractmethod
     def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:
         """Parameters from their prior, with users in clusters z (U,)."""
 
+    @abstractmethod
     def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "Likelihood":
         """The same behaviour with new observations."""
 
+    @abstractmethod
     def reported(self, params: Params) -> Params:
         """The parameters in the user's units; arrays may have leading axes."""
 
+    @property
+    def one_user_each(self) -> bool:
+        """Whether every observation is of one user, so that very many users go over threads; no by default."""
+        return False
 
-@runtime_checkable
-class WithHyperprior(Protocol):
-    """A likelihood whose latent vectors have another prior than the paper's on what the clusters share."""
+    @property
+    def per_user(self) -> tuple[str, ...]:
+        """Names of the parameters of which every user has one; none by default."""
+        return ()
+
+    @property
+    def n_coefficients(self) -> int:
+        """C, the length of the parameter ``coefficients``; 0 by default, where there is none."""
+        return 0
 
     @property
     def hyperprior(self) -> Hyperprior:
-        """How heavy the tails of the latent vectors' prior may be."""
+        """How heavy the tails of the latent vectors' prior may be; the paper's by default.
 
-
-def hyperprior_of(likelihood: Likelihood | None) -> Hyperprior:
-    """That of the likelihood, or the paper's where it asks for none."""
-    return likelihood.hyperprior if isinstance(likelihood, WithHyperprior) else PUBLISHED
-
-
-@runtime_checkable
-class Relocating(Protocol):
-    """A likelihood that moves clusters' means together with their users' vectors, its augmentation integrated out."""
-
-    def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array:
-        """Steps δ (K, q) to be added to the clusters' means and to the latent vectors of their users.
-
-        They leave Π_k N(μ_k + δ_k; μ_0, R_0⁻¹) p(observations | f_u + δ_{z_u}, params) as it is. The augmentation, if there
-        is one, is drawn right afterwards by ``terms``. Where users share a vector it is the means that they share.
+        A likelihood that leaves latent vectors the tails of their prior asks for lighter ones.
         """
+        return PUBLISHED
+
+    def functions(self, latent: Array, params: Params) -> Array:  # noqa: ARG002
+        """The users' behaviour (U, q), of which observations are made: the latent vectors themselves by default."""
+        return latent
+
+    def with_features(self, features: Array) -> "Likelihood":  # noqa: ARG002
+        """The same with other features (U, D) in working units; itself by default, since it looks at none."""
+        return self
+
+    def with_residuals(self) -> "Likelihood":
+        """The same with residuals in its terms always; itself by default, since its terms have them anyway."""
+        return self
+
+    def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array | None:  # noqa: ARG002
+        """Steps δ (K, q) to be added to the clusters' means and to the latent vectors of their users, or None.
+
+        For a likelihood whose augmentation holds clusters back. The steps leave Π_k N(μ_k + δ_k; μ_0, R_0⁻¹) p(observations |
+        f_u + δ_{z_u}, params) invariant. The augmentation, if there is one, is drawn right afterwards by :meth:`terms`. Where
+        users share a vector it is the means that they share. The default is None: no such move is made.
+        """
+        return None
+
+    def conjugate(self, params: Params) -> tuple[Terms, Plain] | None:  # noqa: ARG002
+        """Its :class:`Terms` and :class:`Plain` where its parameters can be redrawn inside the sweep's call, or None.
+
+        One call then makes many sweeps. By default there are none: each sweep is a call, and :meth:`redraw` follows it.
+        """
+        return None
+
+    def params_of(self, noise_precision: Any, coefficients: Array) -> Params:  # noqa: ARG002
+        """The parameters that the sweep's call has drawn, by name; arrays may have leading axes.
+
+        A likelihood that overrides :meth:`conjugate` overrides this too.
+        """
+        raise self._lacks("conjugate", "cannot be redrawn inside the sweep")
+
+    def redraw_together(
+        self,
+        rng: np.random.Generator,  # noqa: ARG002
+        latent: Array,  # noqa: ARG002
+        params: Params,  # noqa: ARG002
+        terms: Terms,  # noqa: ARG002
+        prior: Prior,  # noqa: ARG002
+    ) -> tuple[Array, Params]:
+        """:meth:`redraw` with all latent vectors at once; for a conjugate one that asks for it without equations."""
+        raise self._lacks("redraw_together", "asks for a joint draw that it cannot make")
+
+    def _lacks(self, ability: str, consequence: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} {consequence}: it lacks `{ability}`.")
 
 
-@runtime_checkable
-class Behavior(Protocol):
-    """Observations of what users did, in the user's units."""
+class Behavior(ABC):
+    """Observations of what users did, in the user's units.
 
+    The abstract methods are what a fit and its predictions need. Everything else has a default; where the default cannot do
+    what was asked for, its error names the behaviour and the method that it lacks.
+    """
+
+    users: list[str] | None = None  # the users' ids, where they came with some
+    outcome: Array | None = None  # what was observed (n,), where it is known
+
+    @abstractmethod
     def __len__(self) -> int:
         """The number of users."""
 
+    @abstractmethod
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
         """The units of the latent vectors, from the data where no prior is given, and the likelihood in working units."""
 
-    @property
-    def users(self) -> list[str] | None:
-        """The users' ids, where they came with some."""
-
-    def aligned(self, users: Sequence[str]) -> "Behavior":
-        """The same observations with the users in this order; an error names who is missing on either side."""
-
-    def advice(self, n_rows: int) -> str:
-        """What to do when X has n_rows users and the behaviour another number."""
-
+    @abstractmethod
     def coords(self) -> dict[str, Any]:
         """Names along the axes of latent vectors (function) and of the likelihood's own parameters."""
 
-    def described(self) -> dict[str, Any]:
-        """What predictions need to know of the behaviour besides the draws, as plain values with a ``kind``."""
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Digests of the observations and the options, by name: whether two behaviours are the same."""
-
+    @abstractmethod
     def ridge_estimate(self) -> Array:
         """A quick estimate of each user's latent vector, (U,) or (U, q), for starting partitions."""
 
-    @property
-    def param_names(self) -> list[str]:
-        """The likelihood's parameters that predictions need, by their names in the posterior."""
-
+    @abstractmethod
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The law of new observations given S draws of known users' latent vectors; n_new more users are unknown to the fit."""
+        """The distribution of new observations given S draws of known users' latent vectors; n_new more users are new."""
 
-    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence | SampledEvidence:
+    @property
+    def param_names(self) -> Sequence[str]:
+        """The likelihood's parameters that predictions need, by their names in the posterior; none by default."""
+        return ()
+
+    @property
+    def observed(self) -> Array:
+        """The outcomes; an error where there are none."""
+        if self.outcome is None:
+            raise InputError(f"Outcomes are needed here: pass {type(self).__name__}(..., outcome).")
+        return self.outcome
+
+    def advice(self, n_rows: int) -> str:  # noqa: ARG002
+        """What to do when X has n_rows users and the behaviour another number."""
+        return "Give both the same users, in the same order."
+
+    def aligned(self, users: Sequence[str]) -> "Behavior":
+        """The same observations with the users in this order; an error names who is missing on either side.
+
+        By default only the order that is there already will do.
+        """
+        if self.users is not None and list(users) != self.users:
+            raise self._lacks("aligned", "be brought into the order of the rows of X")
+        return self
+
+    def described(self) -> dict[str, Any]:
+        """What predictions need to know of the behaviour besides the draws, as plain values with a ``kind``."""
+        return {"kind": type(self).__name__}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Digests of the observations and the options, by name: whether two behaviours are the same. Checkpoints need it."""
+        raise self._lacks("fingerprint", "be fitted with a checkpoint")
+
+    def likely_prior(self, features: Array | None = None) -> GaussianPrior:  # noqa: ARG002
+        """The prior of latent vectors under which the observations are most likely, for ``behavior_prior="likelihood"``."""
+        raise InputError(
+            f'behavior_prior="likelihood" is for SharedOutcome; this is a {type(self).__name__}, which lacks `likely_prior`. '
+            "Leave it at None, or give a GaussianPrior(mean, covariance)."
+        )
+
+    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence | SampledEvidence:  # noqa: ARG002
         """What observations of n_new users unknown to the fit say of each one's latent vector, given S draws."""
+        raise self._lacks("evidence", "say what observations tell of users new to the fit (behavior_new)")
+
+    def _lacks(self, ability: str, task: str) -> InputError:
+        return InputError(f"{type(self).__name__} cannot {task}: it lacks `{ability}`.")
+
+
+def check_inherits(given: Any, base: type[Likelihood] | type[Behavior], what: str) -> None:
+    """Raise where ``what`` was given does not inherit the base class; the message names the methods that it lacks besides."""
+    if isinstance(given, base):
+        return
+    missing = [name for name in sorted(base.__abstractmethods__) if not hasattr(given, name)]
+    lacks = f" It lacks {', '.join(missing)}." if missing else ""
+    raise InputTypeError(
+        f"{what} must inherit {base.__module__}.{base.__name__}; got a {type(given).__name__}, which does not. Write class "
+        f"{type(given).__name__}({base.__name__}).{lacks}"
+    )

@@ -7,23 +7,23 @@ between two sweeps, clusters' means move with their users' vectors (``kernels.lo
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
-from dualview.behaviors.base import Array, Params, Prior, Terms
+from dualview.behaviors.base import Array, Likelihood, Params, Prior, Terms
 from dualview.behaviors.panel import Panel, Users, posterior_means
 from dualview.behaviors.regression import coefficient_draw
 from dualview.kernels import logit_location, polya_gamma
-from dualview.kernels.hyperprior import FINITE_VARIANCES, Hyperprior
+from dualview.kernels.hyperprior import FINITE_VARIANCES
 from dualview.kernels.logit_location import Answers, Locations
 from dualview.kernels.streams import stream_of
 
 
 @dataclass(frozen=True)
-class LogitPanel:
+class LogitPanel(Likelihood):
     """Binary observations of one user each, outcome 0 or 1.
 
     offsets: sparse (n, C), what the coefficients e count for. constant (n,): what else the log odds hold, in the panel's order.
@@ -33,8 +33,8 @@ class LogitPanel:
     offsets: Any
     constant: Array
 
-    one_user_each: ClassVar[bool] = True
-    hyperprior: ClassVar[Hyperprior] = FINITE_VARIANCES  # answers all alike leave latent vectors the tails of their prior
+    one_user_each = True
+    hyperprior = FINITE_VARIANCES  # answers all alike leave latent vectors the tails of their prior
 
     @property
     def n_dims(self) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Array, fold_positions
+from dualview.behaviors.base import Array, Behavior, fold_positions
 from dualview.checks import names_text, whole_number
 from dualview.digests import digest
 from dualview.errors import InputError
@@ -64,7 +64,7 @@ class Panel(NamedTuple):
         return np.asarray(np.einsum("nq,nq->n", self.design, latent[self.user]))
 
 
-class PerUser:
+class PerUser(Behavior):
     """What behaviours have in common whose observations belong to one user each.
 
     A subclass sets user, design, outcome, users and ``names`` of the latent vector's parts through :meth:`_set`, and says what
@@ -183,13 +183,6 @@ class PerUser:
         """Digests of the observations, by name."""
         outcome = None if self.outcome is None else digest(self.outcome)
         return {"behavior": type(self).__name__, "user": digest(self.user), "design": digest(self.design), "outcome": outcome}
-
-    @property
-    def observed(self) -> Array:
-        """The outcomes; an error where there are none."""
-        if self.outcome is None:
-            raise InputError(f"Outcomes are needed here: pass {type(self).__name__}(..., outcome).")
-        return self.outcome
 
     def like(self, new: Any, n_new: int) -> Self:
         """New observations, checked to be of the fit's users and n_new others: theirs are the positions from U on."""

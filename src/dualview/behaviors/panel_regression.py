@@ -5,12 +5,12 @@ s is shared by all, or each cluster has its own. The panel's design and outcome 
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Array, Params, Plain, Prior, Terms
+from dualview.behaviors.base import Array, Likelihood, Params, Plain, Prior, Terms
 from dualview.behaviors.panel import Panel, Users, posterior_means
 from dualview.distributions import G
 
@@ -23,14 +23,14 @@ class NoisePrior(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PanelRegression:
+class PanelRegression(Likelihood):
     """Normal observations of one user each. Given the clusters, users are independent, so the sweep draws them exactly."""
 
     panel: Panel
     noise_prior: NoisePrior
     by_cluster: bool = False
 
-    one_user_each: ClassVar[bool] = True
+    one_user_each = True
 
     @property
     def n_dims(self) -> int:
@@ -74,7 +74,7 @@ class PanelRegression:
         """The noise; that of clusters comes from the sweep."""
         return latent, {"noise_precision": terms.noise if self.by_cluster else self.noise_law(terms.residual).draw(rng)}
 
-    def plain(self, params: Params) -> tuple[Terms, Plain] | None:
+    def conjugate(self, params: Params) -> tuple[Terms, Plain] | None:
         """With a shared noise there is nothing else to redraw."""
         if self.by_cluster:
             return None

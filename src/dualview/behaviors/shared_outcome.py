@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Evidence, Forecast, Params, fold_positions
+from dualview.behaviors.base import Behavior, Evidence, Forecast, Params, fold_positions
 from dualview.behaviors.restricted import likely_prior
 from dualview.behaviors.ridge import ridge_estimate
 from dualview.behaviors.thread_regression import ThreadRegression
@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 _SOLVER_TOLERANCE = 1e-8  # relative differences between ridge estimates that are rounding
 
 
-class SharedOutcome:
+class SharedOutcome(Behavior):
     """Each observation is the sum of the latent coefficients of those who took part, plus noise: y_t ~ N(P_t f, 1/s_y).
 
     Parameters

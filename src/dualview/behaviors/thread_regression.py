@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Params, Plain, Prior, Terms
+from dualview.behaviors.base import Likelihood, Params, Plain, Prior, Terms
 from dualview.behaviors.regression import CoefficientDraw, coefficient_draw, normal_equations
 from dualview.distributions import G
 from dualview.units import Whitening
@@ -28,7 +28,7 @@ _NOTHING = np.empty(0)
 
 
 @dataclass(frozen=True)
-class ThreadRegression:
+class ThreadRegression(Likelihood):
     """The regression of (M8) in working units: outcome = design g + coefficient_design e + noise, e ~ N(0, I), s ~ G(1, 1).
 
     Parameters are a dict: noise_precision (float) and coefficients (C,).
@@ -94,7 +94,7 @@ class ThreadRegression:
             return np.empty((0, 0)), np.empty(0)
         return normal_equations(self._with_covariates(self.design), self.outcome)
 
-    def plain(self, params: Params) -> tuple[Terms, Plain] | None:
+    def conjugate(self, params: Params) -> tuple[Terms, Plain] | None:
         """Terms whose residuals and weighted outcomes are made in the call; None where every step has a draw outside it."""
         if self._gram is None and self.n_coefficients:
             return None

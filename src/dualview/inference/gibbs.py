@@ -4,7 +4,7 @@ In a step: clusters' means together with their users' latent vectors, where the 
 augmentation; the scale of the latent vectors, then their location; each view's components and base parameters, (C1) to (C5)
 and β; splits and merges of clusters, in some of the steps; every user's cluster together with its latent vector, (C7) and
 (C11); α, (C9) or (C10); the likelihood's own parameters, (C8). All but the first and the last is one compiled call; with a
-plain likelihood all of it is, and one call makes many steps and keeps their draws. Very many users, and users who share
+conjugate likelihood all of it is, and one call makes many steps and keeps their draws. Very many users, and users who share
 vectors, are taken in blocks instead, with the parts that allow it on several threads; neither the number of steps in a call
 nor the number of threads changes anything.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview import threads
-from dualview.behaviors.base import Params, Plain, Prior, Relocating, Terms
+from dualview.behaviors.base import Params, Plain, Prior, Terms
 from dualview.engines.base import Info
 from dualview.errors import DegenerateError
 from dualview.inference.storage import PackedDraws
@@ -84,12 +84,14 @@ def advance(
 
 def relocated(rng: np.random.Generator, model: Model, state: State) -> State:
     """The state after a move of the behaviour's clusters with their users' vectors, where the likelihood can make one."""
-    if state.latent is None or not isinstance(model.likelihood, Relocating):
+    if state.latent is None or model.likelihood is None:
         return state
     view = state.views["behavior"]
     (means, factors), base = view.components, view.base
     locations = Locations(state.z, means, base[0], base[1])
     steps = model.likelihood.relocate(rng, state.latent, state.params, locations)
+    if steps is None:
+        return state
     moved = model.views["behavior"].state(Components(means + steps, factors), base)
     return replace(state, views={**state.views, "behavior": moved}, latent=state.latent + steps[state.z])
 
@@ -103,8 +105,7 @@ def _plain(model: Model, state: State) -> tuple[Terms, Plain] | None:
     """What makes up the likelihood, where it can be redrawn inside the call or there is none."""
     if model.likelihood is None:
         return Terms.none(model.n_users), Plain.none()
-    plain: Any = getattr(model.likelihood, "plain", None)
-    return None if plain is None else plain(state.params)
+    return model.likelihood.conjugate(state.params)
 
 
 def _advance_at_once(
@@ -124,12 +125,11 @@ def _advance_at_once(
     if moving.n_steps < len(keep):  # the generator as if no more had been asked for
         rng.bit_generator.state = before
         streams_of(rng, moving.n_steps)
-    likelihood: Any = model.likelihood
     latent, params = None, {}
-    if likelihood is not None:
-        latent, params = moving.latent, likelihood.params_of(float(terms.precision[0]), plain.coefficients)
-    if moving.unfinished:
-        latent, params = likelihood.redraw_together(rng, latent, params, terms, moving.latent_prior())
+    if model.likelihood is not None:
+        latent, params = moving.latent, model.likelihood.params_of(float(terms.precision[0]), plain.coefficients)
+        if moving.unfinished:
+            latent, params = model.likelihood.redraw_together(rng, latent, params, terms, moving.latent_prior())
     after = moving.state(latent, params)
     last = after if moving.unfinished and keep[moving.n_steps - 1] else None
     return after, Info(moving.n_clusters, moving.n_opened, moving.n_steps, draws, last)
@@ -302,7 +302,8 @@ class Moving:
     @property
     def _apart(self) -> bool:
         """Whether users depend on each other through their clusters only."""
-        return bool(getattr(self.model.likelihood, "one_user_each", False)) and not self.model.pooled
+        likelihood = self.model.likelihood
+        return likelihood is not None and likelihood.one_user_each and not self.model.pooled
 
     def _terms_of(self, users: slice) -> tuple[Any, ...]:
         """The terms of one block."""

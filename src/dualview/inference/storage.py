@@ -115,9 +115,8 @@ class PackedDraws(NamedTuple):
         if model.partition.has_alpha:
             fixed["alpha"] = alpha
         if model.likelihood is not None:
-            likelihood: Any = model.likelihood
-            coefficients = take((getattr(likelihood, "n_coefficients", 0),))
-            fixed |= {f"params.{name}": value for name, value in likelihood.params_of(noise, coefficients).items()}
+            coefficients = take((model.likelihood.n_coefficients,))
+            fixed |= {f"params.{name}": value for name, value in model.likelihood.params_of(noise, coefficients).items()}
         of_component = _Columns(self.components)
         ragged: dict[str, NDArray[Any]] = {"count": of_component(()).astype(np.int64)}
         for name in ("features", "behavior"):
@@ -197,7 +196,7 @@ class Store:
         self._pack()
         whole = np.arange(record.n_draws)
         if self.every is not None:
-            per_user = {f"params.{name}" for name in getattr(self.model.likelihood, "per_user", ())}
+            per_user = {f"params.{name}" for name in self.model.per_user}
             named = {name: values for name, values in record.fixed.items() if name not in per_user | _WHOLE}
             self._scalars += [{name: values[i] for name, values in named.items()} for i in whole]
             for latent in record.fixed.get("latent", ()):
@@ -227,7 +226,7 @@ def _scalars(model: Model, state: State) -> tuple[Row, Row]:
     if model.partition.has_alpha:
         row["alpha"] = state.alpha
     params = {f"params.{name}": value for name, value in state.params.items()}
-    per_user = {f"params.{name}": params.pop(f"params.{name}") for name in getattr(model.likelihood, "per_user", ())}
+    per_user = {f"params.{name}": params.pop(f"params.{name}") for name in model.per_user}
     row |= params
     for name, view in state.views.items():
         row |= {f"{name}.{part}": value for part, value in view.base_parts.items()}

@@ -327,8 +327,7 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
     if likelihood is not None:
         params = {name.removeprefix("params."): fixed[name] for name in fixed if name.startswith("params.")}
         for name, values in likelihood.reported(params).items():
-            per_user = name in getattr(likelihood, "per_user", ())
-            variables[name] = _squeezed(("user",) if per_user else _DIMS.get(name, ()), values)
+            variables[name] = _squeezed(("user",) if name in likelihood.per_user else _DIMS.get(name, ()), values)
         if "latent" in fixed:
             variables["latent"] = _squeezed(("user", "function"), units["behavior"].vectors(fixed["latent"]))
     for view, unit in units.items():
