@@ -179,6 +179,9 @@ def test_foreign_folders(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"format": "something else"}')
     with pytest.raises(FileError, match="not a run of dualview's"):
         fit(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"format": "dualview run", "format_version": 1}')
+    with pytest.raises(FileError, match="begun by another version of dualview, whose sampler draws other numbers"):
+        fit(tmp_path)
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(FileError, match=r"manifest\.json cannot be read"):
         fit(tmp_path)
