@@ -253,7 +253,7 @@ def test_interrupt_returns_what_was_drawn(monkeypatch: pytest.MonkeyPatch) -> No
         if chain == 0 and iteration == 30:
             os.kill(os.getpid(), signal.SIGINT)
 
-    part = fit(None, progress=press)
+    part = fit(None, progress=press, n_jobs=1)
     n_draws = part.n_draws
     assert part.n_chains in (1, 2)
     assert 11 <= n_draws <= 16
