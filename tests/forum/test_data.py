@@ -235,7 +235,7 @@ def test_relative_times_follow_the_file() -> None:
         ({"weights": "some"}, 'weights must be "binary" or "counts"; got \'some\''),
         ({"covariates": ("weather",)}, "covariates are chosen from section, speed, hour, weekday; got weather"),
         ({"test_share": 1.5}, "test_share must be between 0 and 1"),
-        ({"min_thread": 3}, "no option min_thread; there are columns"),
+        ({"min_thread": 3}, "no option min_thread; there are first, outcome"),
         ({"time_unit": "years"}, 'time_unit must be None, "nanoseconds"'),
     ],
 )
