@@ -78,6 +78,7 @@ def test_gains_have_the_right_sign(link: ModuleType) -> None:
     assert gains["f", 10, "ridge"].error == pytest.approx(0.01 / 3**0.5)
 
 
+@pytest.mark.slow
 def test_a_made_up_forum_is_scored_and_a_second_run_only_reads(
     link: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

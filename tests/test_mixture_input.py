@@ -552,7 +552,7 @@ class TestRepeats:
             pytest.warns(DataWarning, match="same features"),
             pytest.raises(DegenerateError, match=r"features view has collapsed.* same features in all columns: 0, 35; 1, 36; "),
         ):
-            fit(features, n_warmup=0, n_draws=20_000)
+            fit(features, n_warmup=0, n_draws=20_000, alpha="paper")
 
     @pytest.mark.parametrize(
         ("sizes", "n_dims", "n_clusters", "expected"),

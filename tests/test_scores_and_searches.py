@@ -41,7 +41,7 @@ class TestDensityOfFeatures:
         alpha, n_users = post.flat("alpha"), post.n_users
         rng = np.random.default_rng(0)
         exact, error = np.zeros(len(points)), np.zeros(len(points))
-        for draw, (mean, precision, covariance, dof) in enumerate(post.working_base("features")):
+        for draw, (mean, precision, covariance, dof) in enumerate(zip(*post.working_base("features"), strict=True)):
             mine = table["owner"] == draw
             sds = scale / np.abs(table["features.factors"][mine, 0, 0])
             known = stats.norm.pdf(points[:, None], centre + scale * table["features.means"][mine, 0], sds)

@@ -1,19 +1,24 @@
 """The command line.
 
-A command is a plain function in ``COMMANDS``; its docstring is its help, and it calls one function of the package. Heavy
-imports stay inside. Results go to standard output, progress and errors to standard error.
+A command is a plain function in ``COMMANDS``; its docstring is its help, and it calls one function of the package. The fields
+of a record of settings (``RECORDS``) are options of the commands that take it, with the help they declare. Heavy imports stay
+inside. Results go to standard output, progress and errors to standard error.
 """
 
 import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from inspect import signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 from dualview import __version__
 from dualview.errors import DualViewError
+from dualview.forum.columns import GivenColumns
+from dualview.forum.options import ForumOptions, ForumSettings
+from dualview.settings import Columns, Settings, column_option_name, option_name
 
 
 def demo(
@@ -57,28 +62,13 @@ def fit(
     *,
     out: Path,
     outcomes: Path | None = None,
-    user_column: str = "user",
-    thread_column: str = "thread",
-    weight_column: str = "weight",
-    outcome_column: str = "outcome",
     covariates: tuple[str, ...] = (),
     intercept: bool = False,
     drop_unknown: bool = False,
-    clusters: int | None = None,
-    alpha: str | None = None,
-    link: Literal["linear"] | None = None,
-    pooling: Literal["cluster"] | None = None,
-    feature_prior: Literal["diagonal", "shrunk"] | None = None,
-    behavior_prior: Literal["likelihood"] | None = None,
-    warmup: int = 1000,
-    draws: int = 1000,
-    thin: int = 1,
-    chains: int = 4,
-    keep: Literal["draws", "summary"] = "draws",
-    whole: int = 100,
-    seed: int = 0,
     jobs: int = -1,
     quiet: bool = False,
+    columns: Columns = Columns(),
+    settings: Settings = Settings(),
 ) -> None:
     """Fit tables of users and threads; saves as it goes, so that a run can be killed and resumed.
 
@@ -96,78 +86,28 @@ def fit(
         Folder of the run.
     outcomes
         A row per thread: thread, outcome, perhaps covariates. By default they are columns of the threads.
-    user_column
-        What the column of user ids is called.
-    thread_column
-        What the column of thread ids is called.
-    weight_column
-        What the column of weights is called.
-    outcome_column
-        What the column of outcomes is called.
     covariates
         Columns with properties of the threads, each with a slope outside the mixture.
     intercept
         Add a constant.
     drop_unknown
         Leave out rows of users who are not in the table of users.
-    clusters
-        Fixed number of clusters; inferred by default.
-    alpha
-        Prior of the concentration, more of which means more clusters: paper, a number that is known, "gamma(SHAPE,RATE)" or
-        "inverse-gamma(SHAPE,SCALE)". By default gamma(0.25,0.25).
-    link
-        "linear" lets latent coefficients follow the features inside clusters too, along common slopes.
-    pooling
-        "cluster": the users of a cluster share one latent coefficient. By default each has its own.
-    feature_prior
-        For many features and few users: "shrunk" takes a covariance shrunk towards the diagonal for the features' scale,
-        "diagonal" their variances alone. By default it is their covariance.
-    behavior_prior
-        "likelihood": the scale of latent coefficients by restricted likelihood, better than the default with few threads a
-        user.
-    warmup
-        Iterations of each chain before draws are kept.
-    draws
-        Draws to keep of each chain.
-    thin
-        Iterations for each draw that is kept.
-    chains
-        Number of chains.
-    keep
-        Every draw whole, or, for very many users, a summary of them.
-    whole
-        Draws of each chain that a summary keeps whole.
-    seed
-        Same seed, same draws.
     jobs
         Chains at a time; all cores by default.
     quiet
         Errors and the summary only.
     """
     from dualview.runs import Request, fit_run
-    from dualview.tables import Columns
 
     request = Request(
         users=str(users.absolute()),
         threads=None if threads is None else str(threads.absolute()),
         outcomes=None if outcomes is None else str(outcomes.absolute()),
-        columns=Columns(user_column, thread_column, weight_column, outcome_column),
+        columns=columns,
         covariates=covariates,
         intercept=intercept,
         drop_unknown=drop_unknown,
-        n_clusters=clusters,
-        alpha=alpha,
-        link=link,
-        pooling=pooling,
-        feature_prior=feature_prior,
-        behavior_prior=behavior_prior,
-        n_warmup=warmup,
-        n_draws=draws,
-        thin=thin,
-        n_chains=chains,
-        keep=keep,
-        n_whole=whole,
-        seed=seed,
+        settings=settings,
     )
     print(fit_run(request, out, n_jobs=jobs, quiet=quiet))
 
@@ -361,55 +301,17 @@ def forum(
     *,
     out: Path,
     example: bool = False,
-    first: int = 5,
-    outcome: str = "length",
-    outcome_from: Literal["same", "first", "last", "sum", "mean", "max"] = "same",
-    scale: Literal["log", "raw"] | None = None,
-    weights: Literal["binary", "counts"] = "binary",
-    normalise: bool = False,
-    covariates: tuple[str, ...] = ("section", "speed", "hour", "weekday"),
-    min_threads: int = 5,
-    rare: Literal["pool", "drop"] = "pool",
-    ties: Literal["drop", "jitter"] = "drop",
-    bots: Literal["remove", "keep"] = "remove",
-    bot_names: tuple[str, ...] = (),
-    deleted: Literal["anonymous", "remove"] = "anonymous",
-    deleted_names: tuple[str, ...] = (),
-    test_share: float = 0.2,
-    split: Literal["time", "random"] = "time",
-    thread_column: tuple[str, ...] = (),
-    user_column: str | None = None,
-    time_column: str | None = None,
-    post_column: str | None = None,
-    number_column: str | None = None,
-    parent_column: str | None = None,
-    section_column: str | None = None,
-    score_column: str | None = None,
-    length_column: str | None = None,
-    text_column: str | None = None,
-    time_unit: str | None = None,
-    relative_time: bool = False,
-    encoding: str = "utf-8",
-    skip_bad_rows: bool = False,
-    clusters: int | None = None,
-    alpha: str | None = None,
-    link: Literal["linear"] | None = None,
-    feature_prior: Literal["diagonal", "shrunk"] | None = None,
-    behavior_prior: Literal["likelihood"] | None = None,
-    warmup: int = 1000,
-    draws: int = 1000,
-    thin: int = 1,
-    chains: int = 4,
-    keep: Literal["draws", "summary"] = "draws",
-    whole: int = 100,
-    seed: int = 0,
     jobs: int = -1,
     quiet: bool = False,
+    rules: ForumSettings = ForumSettings(),
+    columns: GivenColumns = GivenColumns(),
+    settings: Settings = Settings(),
 ) -> None:
     """From a file of posts to roles, their catalytic power and predictions, compared with simpler models on later threads.
 
     Reads CSV, JSON lines and Parquet, plain or packed (gz, zst, bz2, xz). Columns are guessed from the names that Reddit,
-    Discourse and Zulip exports use. The same command again goes on with a run that was stopped.
+    Discourse and Zulip exports use. The same command again continues a run that was stopped. In the options of the sampler,
+    clusters are roles and latent coefficients are catalytic powers.
 
     Example: dualview forum --example --out run
 
@@ -421,141 +323,34 @@ def forum(
         Folder of the run.
     example
         Make a forum of about 30,000 posts and take that; it is written to posts.csv in the run's folder.
-    first
-        The participants of a thread's first so many posts explain its outcome. Only longer threads are used.
-    outcome
-        length, remaining (posts after the first), or a column of the file.
-    outcome_from
-        How a column becomes one number per thread; by default it must be the same in all posts of a thread.
-    scale
-        Of the outcome; by default the logarithm of lengths, and columns as they are.
-    weights
-        Whether somebody was early, or with how many posts.
-    normalise
-        Divide the weights of a thread by their sum.
-    covariates
-        What else explains the outcome: section, speed, hour, weekday, each after an option of its own; none for nothing.
-    min_threads
-        Users who were early in fewer training threads are rare and have no coefficient of their own.
-    rare
-        Rare participants are counted, and the count has a coefficient; or they are left out.
-    ties
-        Features in which many users share a value are left out, or spread by noise of the size of their rounding.
-    bots
-        Posts of bots are removed, or kept.
-    bot_names
-        More accounts that are bots, each after an option of its own.
-    deleted
-        Posts of deleted accounts are nobody's but count in lengths, or are removed.
-    deleted_names
-        More names that stand for nobody, each after an option of its own; write --deleted-names=-1 for a name with a dash.
-    test_share
-        Share of the threads for the test.
-    split
-        The last threads to begin are for the test; or it is drawn at random, where their order is not known.
-    thread_column
-        What the column of threads is called; several together, each after an option of its own.
-    user_column
-        What the column of users is called.
-    time_column
-        What the column of times is called.
-    post_column
-        What the column of the posts' ids is called. For this and the next ones, none does without.
-    number_column
-        What the column of the posts' places in their threads is called.
-    parent_column
-        What the column of the posts replied to is called: ids of posts or places in the thread.
-    section_column
-        What the column of sections is called.
-    score_column
-        What the column of scores is called.
-    length_column
-        What the column of text lengths is called.
-    text_column
-        What the column of texts is called; only their length is read.
-    time_unit
-        Of times that are numbers: nanoseconds, microseconds, milliseconds, seconds, minutes, hours, days.
-    relative_time
-        Times count from the beginning of each thread; threads are in the order of the file.
-    encoding
-        Of a text file; mixed for UTF-8 with lines in Windows-1252.
-    skip_bad_rows
-        Leave out posts without a thread or a time that can be read.
-    clusters
-        Fixed number of roles; inferred by default.
-    alpha
-        Prior of the concentration, more of which means more roles: paper, a number that is known, "gamma(SHAPE,RATE)" or
-        "inverse-gamma(SHAPE,SCALE)". By default gamma(0.25,0.25).
-    link
-        "linear" lets catalytic powers follow the features inside roles too, along common slopes.
-    feature_prior
-        For many features and few users: "shrunk" takes a covariance shrunk towards the diagonal for the features' scale,
-        "diagonal" their variances alone. By default it is their covariance.
-    behavior_prior
-        "likelihood": the scale of catalytic powers by restricted likelihood, better than the default with few threads a user.
-    warmup
-        Iterations of each chain before draws are kept.
-    draws
-        Draws to keep of each chain.
-    thin
-        Iterations for each draw that is kept.
-    chains
-        Number of chains.
-    keep
-        Every draw whole, or, for very many users, a summary of them.
-    whole
-        Draws of each chain that a summary keeps whole.
-    seed
-        Same seed, same results.
     jobs
         Chains at a time; all cores by default.
     quiet
         Errors and the summary only.
     """
-    from dualview.forum.application import Sampler, run_forum
+    from dualview.forum.application import run_forum
 
-    named = {
-        "thread": thread_column,
-        "user": user_column,
-        "time": time_column,
-        "post": post_column,
-        "number": number_column,
-        "parent": parent_column,
-        "section": section_column,
-        "score": score_column,
-        "length": length_column,
-        "text": text_column,
-    }
-    options: dict[str, Any] = {
-        "columns": {role: name for role, name in named.items() if name},
-        "first": first,
-        "outcome": outcome,
-        "outcome_from": outcome_from,
-        "scale": scale,
-        "weights": weights,
-        "normalise": normalise,
-        "covariates": () if covariates == ("none",) else covariates,
-        "min_threads": min_threads,
-        "rare": rare,
-        "ties": ties,
-        "bots": bots,
-        "bot_names": bot_names,
-        "deleted": deleted,
-        "deleted_names": deleted_names,
-        "test_share": test_share,
-        "split": split,
-        "time_unit": time_unit,
-        "relative_time": relative_time,
-        "encoding": encoding,
-        "skip_bad_rows": skip_bad_rows,
-        "seed": seed,
-    }
-    sampler = Sampler(clusters, warmup, draws, thin, chains, keep, whole, seed, link, behavior_prior, alpha, feature_prior)
-    print(run_forum(posts, out, options, sampler, example=example, n_jobs=jobs, quiet=quiet))
+    options = ForumOptions.asked(rules, columns, settings.seed)
+    print(run_forum(posts, out, options, settings, example=example, n_jobs=jobs, quiet=quiet))
     report(out)
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, resume, predict, summary, plot, compare, report, reproduce, forum)
+
+
+class Panel(NamedTuple):
+    """Where the help lists the fields of a record of settings, and what their options are called."""
+
+    title: str
+    option: Callable[[str], str] = option_name
+
+
+RECORDS = {
+    ForumSettings: Panel("Posts and outcomes"),
+    GivenColumns: Panel("Columns of the file", column_option_name),
+    Columns: Panel("Columns of the tables", column_option_name),
+    Settings: Panel("Sampler"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -572,6 +367,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default_parameter=cyclopts.Parameter(negative="", show_default=lambda value: None if value == () else value),
         suppress_keyboard_interrupt=False,
     )
+    for place, (record, panel) in enumerate(RECORDS.items()):  # as decorators would, if cyclopts were always there
+        group = cyclopts.Group(panel.title, sort_key=place)
+        cyclopts.Parameter(name="*", name_transform=panel.option, group=group)(record)
     for command in COMMANDS:
         several = cyclopts.Parameter(consume_multiple=(1, None)) if command is report else None
         app.command(command, default_parameter=several)
@@ -597,11 +395,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _with_options(message: str, command: Callable[..., None] | None) -> str:
     """A message with the command's options in the place of Python's arguments: --draws for n_draws."""
-    parameters = {} if command is None else signature(command).parameters
-    options = [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
+    options = [] if command is None else _options(command)
     names = {f"n_{name}": name for name in options} | {name: name for name in options if "_" in name}
     names |= {"random_state": "seed"} if "seed" in options else {}
     return re.sub(r"\b\w+\b", lambda word: f"--{names[word[0]].replace('_', '-')}" if word[0] in names else word[0], message)
+
+
+def _options(command: Callable[..., None]) -> list[str]:
+    """The names of a command's options, those of its records too, as Python writes them: user_column for --user-column."""
+    options = []
+    for name, parameter in signature(command).parameters.items():
+        if parameter.annotation in RECORDS:
+            write = RECORDS[parameter.annotation].option
+            options += [write(item.name).replace("-", "_") for item in fields(parameter.annotation)]
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            options.append(name)
+    return options
 
 
 def _warn(message: Warning | str, *_: Any) -> None:

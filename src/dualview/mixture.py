@@ -41,12 +41,13 @@ from dualview.model import Model
 from dualview.partitions import partition_prior
 from dualview.posterior import Posterior
 from dualview.predictions import Placement, Predictions
+from dualview.settings import Settings, check_values, choices, defaults, setting_names
 from dualview.starts import GivenStart, KMeansStart, Labels, Start, check_init
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 
-_PRIOR_WORDS = {"feature_prior": ("shrunk", "diagonal"), "behavior_prior": ("likelihood",)}
+_WIDER = ("alpha", "feature_prior", "behavior_prior", "seed")  # settings that can be objects here, not only words and numbers
 _FEW_USERS = 20  # with fewer, the clusters that chains start from are more than half as many
 
 
@@ -254,27 +255,12 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         return tags
 
     def _check_parameters(self) -> None:
-        limits = {"n_warmup": 0, "n_draws": 1, "thin": 1, "n_chains": 1, "n_auxiliary": 1, "n_whole": 1}
-        for name, least in limits.items():
-            whole_number(getattr(self, name), name, least)
+        check_values(Settings, {name: getattr(self, name) for name in setting_names(Settings) if name not in _WIDER})
+        whole_number(self.n_auxiliary, "n_auxiliary", 1)
         check_length(self.n_warmup, self.n_draws, self.thin, self.n_chains)
-        if self.keep not in ("draws", "summary"):
-            raise InputError(f'keep must be "draws" or "summary"; got {self.keep!r}.')
-        if self.link not in (None, "linear"):
-            raise InputError(f'link must be None or "linear"; got {self.link!r}.')
-        if self.pooling not in (None, "cluster"):
-            raise InputError(f'pooling must be None or "cluster"; got {self.pooling!r}.')
-        if self.n_clusters is not None:
-            whole_number(self.n_clusters, "n_clusters (None: inferred)", 1)
         concentration(self.alpha)
-        for name, words in _PRIOR_WORDS.items():
-            value = getattr(self, name)
-            if isinstance(value, str) and value in words:
-                continue
-            if value is not None and not isinstance(value, GaussianPrior):
-                listed = "".join(f', "{word}"' for word in words)
-                got = repr(value) if isinstance(value, str) else type(value).__name__
-                raise InputError(f"{name} must be a GaussianPrior(mean, covariance){listed} or None; got {got}.")
+        for name in ("feature_prior", "behavior_prior"):
+            _check_prior(name, getattr(self, name))
         if self.n_jobs is not None and (not isinstance(self.n_jobs, abstract.Integral) or self.n_jobs == 0):
             raise InputError(f"n_jobs must be None or a whole number other than 0 (-1: all cores); got {self.n_jobs!r}.")
         positive_number(self.checkpoint_interval, "checkpoint_interval")
@@ -361,13 +347,14 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
 
     def _made_with(self, features: Array | None, behavior: Behavior | None, labels: Labels | None) -> dict[str, Any]:
         """Everything that decides which numbers are drawn, in a form that can be compared and shown."""
-        names = ("n_clusters", "n_warmup", "n_draws", "thin", "n_chains", "n_auxiliary")
-        made_with: dict[str, Any] = {name: None if (value := getattr(self, name)) is None else int(value) for name in names}
+        always, usual = (*setting_names(Settings, "always"), "n_auxiliary"), defaults(Settings)
+        others = setting_names(Settings, "if changed")
+        made_with: dict[str, Any] = {name: None if (value := getattr(self, name)) is None else int(value) for name in always}
         if self._alpha_text is not None:
             made_with["alpha"] = self._alpha_text
+        made_with |= {name: value for name in others if (value := getattr(self, name)) != usual[name]}
         if self.keep == "summary":
-            made_with |= {"keep": "summary", "whole draws, every": self._schedule.every}
-        made_with |= {name: value for name in ("link", "pooling") if (value := getattr(self, name)) is not None}
+            made_with["whole draws, every"] = self._schedule.every
         made_with |= {"init": self.init if labels is None else digest(labels)}
         made_with |= {name: _prior_text(getattr(self, name)) for name in ("feature_prior", "behavior_prior")}
         if isinstance(self.random_state, abstract.Integral):
@@ -454,6 +441,16 @@ def _with_culprits(message: str, features: Array | None, users: Sequence[Any]) -
     """The message of a fit that failed, with the users who have the same features, where there are any."""
     sets = [] if features is None else repeated_rows(features)
     return f"{message} {repeats_text(sets, users)} A cluster of them can shrink onto one point." if sets else message
+
+
+def _check_prior(name: str, value: Any) -> None:
+    """Raise where a prior of a view is neither one nor a word for one."""
+    words = [word for word in choices(Settings)[name] if word is not None]
+    if value is None or isinstance(value, GaussianPrior) or (isinstance(value, str) and value in words):
+        return
+    listed = "".join(f', "{word}"' for word in words)
+    got = repr(value) if isinstance(value, str) else type(value).__name__
+    raise InputError(f"{name} must be a GaussianPrior(mean, covariance){listed} or None; got {got}.")
 
 
 def _prior_text(prior: GaussianPrior | str | None) -> str | None:

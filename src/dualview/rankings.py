@@ -201,18 +201,9 @@ def _described(request: Request, n_features: int) -> dict[str, str]:
     """What may set a run apart from others, in words."""
     return {
         "features": f"{n_features or 'no'} feature{'' if n_features == 1 else 's'}",
-        "clusters": "clusters inferred" if request.n_clusters is None else f"clusters: {request.n_clusters}",
-        "alpha": f"alpha {request.alpha or 'by default'}",
-        "link": "no link" if request.link is None else f"{request.link} link",
-        "pooling": "users on their own" if request.pooling is None else "users of a cluster alike",
-        "feature_prior": "covariance of the features"
-        if request.feature_prior is None
-        else f"{request.feature_prior} covariance",
-        "behavior_prior": "scale by ridge" if request.behavior_prior is None else f"scale by {request.behavior_prior}",
         "covariates": f"covariates {', '.join(request.covariates)}" if request.covariates else "no covariates",
         "intercept": "intercept" if request.intercept else "no intercept",
-        "draws": f"{request.n_chains} chains of {request.n_draws} draws",
-        "seed": f"seed {request.seed}",
+        **request.settings.described(),
     }
 
 

@@ -18,8 +18,15 @@ from dualview.errors import ConvergenceWarning, DegenerateError, FileError, Inpu
 from dualview.inference.chains import Schedule
 from dualview.mixture import DualViewMixture
 from dualview.posterior import Posterior, load
-from dualview.tables import Columns, Threads, Users, read_threads, read_users
+from dualview.settings import Columns, Settings, check_values, setting_names
+from dualview.tables import Threads, Users, read_threads, read_users
 from dualview.writing import make_folder, write_whole
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise where a setting is not possible; called before tables or posts are read."""
+    check_values(Settings, vars(settings))
+    concentration_from_text(settings.alpha)
 
 
 @dataclass(frozen=True)
@@ -33,30 +40,22 @@ class Request:
     covariates: tuple[str, ...] = ()
     intercept: bool = False
     drop_unknown: bool = False
-    n_clusters: int | None = None
-    alpha: str | None = None
-    link: str | None = None
-    pooling: str | None = None
-    feature_prior: str | None = None
-    behavior_prior: str | None = None
-    n_warmup: int = 1000
-    n_draws: int = 1000
-    thin: int = 1
-    n_chains: int = 4
-    keep: str = "draws"
-    n_whole: int = 100
-    seed: int = 0
+    settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
-        concentration_from_text(self.alpha)  # raises before the tables are read
+        check_settings(self.settings)
 
     def with_draws(self, n_draws: int) -> "Request":
         """The same with more draws; a summary goes on keeping every so many-th of them whole."""
-        every = Schedule(self.n_warmup, self.n_draws, n_whole=self.n_whole).every
-        return replace(self, n_draws=n_draws, n_whole=max(1, n_draws // (every or 1)))
+        before = self.settings
+        every = Schedule(before.n_warmup, before.n_draws, n_whole=before.n_whole).every
+        settings = replace(before, n_draws=n_draws, n_whole=max(1, n_draws // (every or 1)))
+        return replace(self, settings=settings)
 
     def save(self, folder: Path) -> None:
-        write_whole(folder / "request.json", json.dumps(asdict(self), indent=2).encode())
+        content = asdict(self)
+        content |= content.pop("settings")  # all in one, as runs have always been written
+        write_whole(folder / "request.json", json.dumps(content, indent=2).encode())
 
     @classmethod
     def load(cls, folder: Path) -> "Request":
@@ -67,7 +66,9 @@ class Request:
         try:
             content = json.loads(path.read_text())
             columns = Columns(**content.pop("columns"))
-            return cls(**{**content, "columns": columns, "covariates": tuple(content["covariates"])})
+            covariates = tuple(content.pop("covariates"))
+            settings = Settings(**{name: content.pop(name) for name in setting_names(Settings) if name in content})
+            return cls(**content, columns=columns, covariates=covariates, settings=settings)
         except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
             raise FileError(f"{path} cannot be read ({error}): it is damaged. Fit again into another folder.") from error
 
@@ -80,35 +81,25 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
     if not quiet and threads is not None:
         for note in threads.notes:
             print(f"dualview: {note}", file=sys.stderr)
-    model = DualViewMixture(
-        request.n_clusters,
-        alpha=concentration_from_text(request.alpha),
-        link=request.link,
-        pooling=request.pooling,
-        feature_prior=request.feature_prior,
-        behavior_prior=request.behavior_prior,
-        n_warmup=request.n_warmup,
-        n_draws=request.n_draws,
-        thin=request.thin,
-        n_chains=request.n_chains,
-        keep=request.keep,
-        n_whole=request.n_whole,
-        checkpoint=folder,
-        n_jobs=n_jobs,
-        random_state=request.seed,
-        progress=not quiet and sys.stderr.isatty(),
-    )
+    model = estimator(request.settings, folder, n_jobs, quiet)
     features = None
     if users.features is not None:
         features = users.features.set_axis(pd.Index(users.ids, name="user"), axis=0)
     _fit(model, features, behavior, request, folder)
     model.posterior_.save(folder / "posterior.nc")
     write_whole(folder / "users.csv", user_table(model).to_csv(index=False).encode())
-    check_whole(model.posterior_, request.n_draws, f"'dualview resume {folder}', or the same command, goes on")
+    check_whole(model.posterior_, request.settings.n_draws, f"'dualview resume {folder}', or the same command, goes on")
     text = summary_text(summarise(folder))
     if not model.posterior_.converged:
-        text += f"\nTo draw more: dualview resume {folder} --draws {2 * request.n_draws}"
+        text += f"\nTo draw more: dualview resume {folder} --draws {2 * request.settings.n_draws}"
     return f"{text}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
+
+
+def estimator(settings: Settings, folder: Path, n_jobs: int, quiet: bool) -> DualViewMixture:
+    """An estimator with these settings that saves to a folder, with a progress bar on a terminal unless quiet."""
+    parameters = settings.parameters() | {"alpha": concentration_from_text(settings.alpha)}
+    progress = not quiet and sys.stderr.isatty()
+    return DualViewMixture(**parameters, checkpoint=folder, n_jobs=n_jobs, progress=progress)
 
 
 def check_whole(post: Posterior, n_draws: int, advice: str) -> None:
@@ -130,7 +121,7 @@ def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request,
     except KeyboardInterrupt as error:
         raise KeyboardInterrupt(f"{str(error) or 'what was made is saved'}; 'dualview resume {folder}' goes on") from None
     except DegenerateError as error:
-        advice = f" To continue the other chains: dualview resume {folder}" if request.n_chains > 1 else ""
+        advice = f" To continue the other chains: dualview resume {folder}" if request.settings.n_chains > 1 else ""
         raise DegenerateError(f"{error}{advice}") from error
     except InputError as error:
         if not started and not (folder / "manifest.json").exists():

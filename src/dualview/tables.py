@@ -18,6 +18,7 @@ from dualview.behaviors import SharedOutcome
 from dualview.checks import numbers
 from dualview.errors import FileError, InputError, MissingExtraError
 from dualview.matrix_market import read_matrix
+from dualview.settings import Columns
 
 _SHOWN = 5
 _MOST_COLUMNS = 10_000  # a draw has two matrices of columns × columns, 1.6 GB then
@@ -25,16 +26,6 @@ _ABSENT = (  # what pandas takes for nothing; in a column of ids it is a name li
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What the columns are called."""
-
-    user: str = "user"
-    thread: str = "thread"
-    weight: str = "weight"
-    outcome: str = "outcome"
 
 
 @dataclass(frozen=True)

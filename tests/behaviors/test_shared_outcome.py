@@ -42,6 +42,11 @@ class Scripted:
         return np.ones_like(shape)
 
 
+def weight_of_a_thread(behavior):
+    """Mean total weight of the participants, the unit of the ridge penalty."""
+    return behavior.participation.sum() / behavior.participation.shape[0]
+
+
 def latent_law(likelihood, noise_precision, means, precisions):
     """Mean and covariance of latent coefficients and coefficients together: the joint draw is affine in its noise."""
     prior = Prior(np.arange(len(means)), means[:, None], np.sqrt(precisions)[:, None, None])
@@ -229,7 +234,8 @@ class TestConstants:
     @pytest.mark.parametrize("form", FORMS)
     def test_ridge_equals_scikit_learn(self, shape, form):
         behavior, _ = threads(*shape, form=form)
-        fitted = Ridge(alpha=0.01, fit_intercept=False).fit(behavior.participation, behavior.outcome)
+        fitted = Ridge(alpha=0.01 * weight_of_a_thread(behavior) ** 2, fit_intercept=False)
+        fitted.fit(behavior.participation, behavior.outcome)
         estimate = behavior.ridge_estimate()
         np.testing.assert_allclose(estimate, fitted.coef_, rtol=1e-6)
         units, _ = behavior.prepare(None)
@@ -239,13 +245,15 @@ class TestConstants:
 
     def test_ridge_penalty_can_be_given(self):
         behavior, _ = threads(ridge=10.0)
-        expected = Ridge(alpha=10.0, fit_intercept=False).fit(behavior.participation, behavior.outcome).coef_
+        penalty = 10.0 * weight_of_a_thread(behavior) ** 2
+        expected = Ridge(alpha=penalty, fit_intercept=False).fit(behavior.participation, behavior.outcome).coef_
         np.testing.assert_allclose(behavior.ridge_estimate(), expected, rtol=1e-9)
 
     def test_ridge_with_intercept_and_covariates(self):
         behavior, _ = threads(with_covariates=True, intercept=True)
         columns = np.column_stack([np.ones(12), behavior.covariates])
-        expected = naive.ridge(behavior.participation, behavior.outcome, 0.01, columns)[:5]
+        penalty = 0.01 * weight_of_a_thread(behavior) ** 2
+        expected = naive.ridge(behavior.participation, behavior.outcome, penalty, columns)[:5]
         np.testing.assert_allclose(behavior.ridge_estimate(), expected, rtol=1e-6)
 
     def test_from_the_data(self):

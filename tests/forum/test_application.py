@@ -149,6 +149,18 @@ def test_the_link_and_the_scale_are_options(tmp_path: Path) -> None:
     assert cli.main([*shlex.split(command)[1:], "--quiet"]) == 0
 
 
+def test_members_of_a_role_can_share_one_power(tmp_path: Path) -> None:
+    """The single model that it is compared with has a coefficient for each user all the same."""
+    POSTS.to_csv(tmp_path / "posts.csv", index=False)
+    words = ["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path / "run"), *SHORT]
+    assert cli.main([*words, "--pooling", "cluster"]) == 0
+    post = dv.load(tmp_path / "run" / "posterior.nc")
+    for z, latent in zip(post.flat("z"), post.flat("latent"), strict=True):
+        assert len(np.unique(latent)) == len(np.unique(z))
+    assert "pooling" not in json.loads((tmp_path / "run" / "single" / "manifest.json").read_text())["made_with"]
+    assert "--pooling=cluster" in json.loads((tmp_path / "run" / "forum.json").read_text())["command"]
+
+
 def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "posts.csv").write_text("thread,member,time\n1,a,2020-01-01\n")
     assert cli.main(["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path / "run")]) == 2

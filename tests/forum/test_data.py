@@ -232,11 +232,11 @@ def test_relative_times_follow_the_file() -> None:
     ("options", "message"),
     [
         ({"first": 0}, "first must be a whole number of at least 1"),
-        ({"weights": "some"}, "weights must be one of 'binary', 'counts'; got 'some'"),
+        ({"weights": "some"}, 'weights must be "binary" or "counts"; got \'some\''),
         ({"covariates": ("weather",)}, "covariates are chosen from section, speed, hour, weekday; got weather"),
         ({"test_share": 1.5}, "test_share must be between 0 and 1"),
-        ({"min_thread": 3}, "no option min_thread; there are columns"),
-        ({"time_unit": "years"}, "time_unit must be one of"),
+        ({"min_thread": 3}, "no option min_thread; there are first, outcome"),
+        ({"time_unit": "years"}, 'time_unit must be None, "nanoseconds"'),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], message: str) -> None:

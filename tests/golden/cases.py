@@ -4,7 +4,12 @@
     python tests/golden/cases.py compare draws.json    after it, on the same machine
 
 The first writes a digest of every array that each fit draws, the second names the fits and arrays that differ. Other machines
-round differently, so such a file is not kept; ``test_golden.py`` keeps a few numbers of the smallest fits.
+round differently, so such a file is not kept. ``numbers.json`` beside this file has the last draw of the smaller fits in short,
+which ``test_golden.py`` compares up to rounding; where draws change on purpose,
+
+    python tests/golden/cases.py numbers tests/golden/numbers.json
+
+writes it anew.
 """
 
 import hashlib
@@ -123,7 +128,22 @@ def digests(name: str) -> dict[str, str]:
     return {key: hashlib.blake2b(np.ascontiguousarray(value).tobytes()).hexdigest()[:16] for key, value in arrays.items()}
 
 
+SMALL = [name for name in CASES if not name.startswith("blocks")]
+
+
+def numbers(name: str) -> dict[str, float]:
+    """The sum of the last draw of each array of one fit."""
+    return {
+        key: float(np.sum(values[-1, -1]))
+        for key, values in CASES[name]().items()
+        if not key.startswith("components.") and values.dtype.kind == "f"
+    }
+
+
 def main(command: str, path: str) -> int:
+    if command == "numbers":
+        Path(path).write_text(json.dumps({name: numbers(name) for name in SMALL}, indent=1) + "\n", encoding="utf-8")
+        return 0
     found = {name: digests(name) for name in CASES}
     if command == "record":
         Path(path).write_text(json.dumps(found, indent=1), encoding="utf-8")

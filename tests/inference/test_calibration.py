@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.stats import chisquare
 
+from dualview.behaviors.logit import LogitPanel
+from dualview.behaviors.panel import Panel
 from dualview.behaviors.thread_regression import ThreadRegression
 from dualview.inference import gibbs
 from dualview.model import Model, State
@@ -32,13 +35,22 @@ def blank_model(partition: Any) -> Model:
     return Model(partition, np.zeros((N_USERS, 2)), likelihood, N_USERS)
 
 
+def separable_model(partition: Any) -> Model:
+    """Two answers a user to a question without covariates: as a rule they are alike, and set no bound to the latent number."""
+    user = np.repeat(np.arange(N_USERS), 2)
+    panel = Panel.of(user, np.ones((len(user), 1)), np.zeros(len(user)), N_USERS)
+    likelihood = LogitPanel(panel, sparse.csr_array((len(user), 0)), np.zeros(len(user)))
+    return Model(partition, np.zeros((N_USERS, 2)), likelihood, N_USERS)
+
+
 def quantities(state: State) -> dict[str, float]:
     features, behavior = state.views["features"], state.views["behavior"]
     assert state.latent is not None
-    return {
+    noise = {name: np.log(value) for name, value in state.params.items() if name == "noise_precision"}
+    return noise | {
         "log_alpha": np.log(state.alpha),
-        "noise": np.log(state.params["noise_precision"]),
         "latent": state.latent[0, 0],
+        "mean of latent": state.latent.mean(),
         "features.base_mean": features.base_mean[0],
         "features.base_covariance": np.log(features.base_covariance[0, 0]),
         "features.dof": np.log(features.base_dof),
@@ -62,10 +74,13 @@ def ranks(rng: np.random.Generator, blank: Model) -> dict[str, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("partition", [ChineseRestaurant(), FiniteDirichlet(3)], ids=["dual-DP", "dual-fixed"])
-def test_ranks_of_the_truth_are_uniform(partition: Any) -> None:
+@pytest.mark.parametrize(
+    "blank",
+    [blank_model(ChineseRestaurant()), blank_model(FiniteDirichlet(3)), separable_model(ChineseRestaurant())],
+    ids=["dual-DP", "dual-fixed", "answers all alike"],
+)
+def test_ranks_of_the_truth_are_uniform(blank: Model) -> None:
     rng = np.random.default_rng(11)
-    blank = blank_model(partition)
     found = [ranks(rng, blank) for _ in range(N_DATASETS)]
     p_values = {}
     for name in found[0]:

@@ -179,6 +179,9 @@ def test_foreign_folders(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"format": "something else"}')
     with pytest.raises(FileError, match="not a run of dualview's"):
         fit(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"format": "dualview run", "format_version": 1}')
+    with pytest.raises(FileError, match="begun by another version of dualview, whose sampler draws other numbers"):
+        fit(tmp_path)
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(FileError, match=r"manifest\.json cannot be read"):
         fit(tmp_path)
@@ -250,7 +253,7 @@ def test_interrupt_returns_what_was_drawn(monkeypatch: pytest.MonkeyPatch) -> No
         if chain == 0 and iteration == 30:
             os.kill(os.getpid(), signal.SIGINT)
 
-    part = fit(None, progress=press)
+    part = fit(None, progress=press, n_jobs=1)
     n_draws = part.n_draws
     assert part.n_chains in (1, 2)
     assert 11 <= n_draws <= 16

@@ -50,7 +50,7 @@ def reassigned(rng: np.random.Generator, model: Model, state: State, n_auxiliary
 @pytest.mark.parametrize(
     ("partition", "kind", "n_auxiliary"),
     [
-        pytest.param(ChineseRestaurant(), ("dp", None), 1, id="process, one auxiliary"),
+        pytest.param(ChineseRestaurant(), ("dp", None), 1, id="process, one auxiliary", marks=pytest.mark.slow),
         pytest.param(ChineseRestaurant(), ("dp", None), 3, id="process, three auxiliary"),
         pytest.param(FiniteDirichlet(3), ("finite", 3), 3, id="three clusters"),
     ],

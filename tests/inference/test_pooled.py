@@ -142,7 +142,7 @@ MUTANTS = {
     "covariates-bring-another-prior": (covariates_bring_another_prior, "single with covariates"),
 }
 # The others compile the sweep or the redraw again.
-QUICK_MUTANTS = {"vectors-see-one-user", "covariates-bring-another-prior"}
+QUICK_MUTANTS = {"covariates-bring-another-prior"}
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -153,6 +153,7 @@ def test_compiled_numbers_are_those_of_python(n_dims):
 PROGRAM = """
 import json
 import numpy as np
+from dualview.concentrations import PAPER
 from dualview.kernels.concentration import draw_alpha, draw_table_counts
 from dualview.kernels.draws import normal, wishart_factor
 from dualview.kernels.gaussian import cluster_sums, draw_base, draw_components, redraw_view
@@ -171,7 +172,7 @@ for rng in (np.random.default_rng(3), np.random.default_rng(3).integers(2**64, s
         numbers += [draw_table_counts(rng, np.array([4, 2]), 0.4)]
         for array in (means, factors, base_mean, base_precision, base_covariance, vector, factor):
             numbers += array.ravel().tolist()
-        by_slices.append(draw_alpha(rng, 3, 6, 0.8))
+        by_slices.append(draw_alpha(rng, 3, 6, 0.8, PAPER.record))
         for array in redraw_view(rng, *sums, *base):
             by_slices += np.ravel(array).tolist()
 print(json.dumps([[float(x) for x in numbers], by_slices]))

@@ -18,6 +18,7 @@ from dualview.report import collect as collecting
 from dualview.report import collect_run, render_page, words, write_report
 from dualview.report.extras import read_predictions
 from dualview.report.settings import fit_command
+from dualview.settings import Columns, Settings
 from report.conftest import FORUM, SHORT, USERS
 
 
@@ -82,18 +83,20 @@ def test_the_command_asks_for_the_same_run(found: dict[str, Any], plain: Path, t
         str(tables / "my users.csv"),
         str(tables / "t.mtx"),
         outcomes=str(tables / "o.csv"),
-        columns=runs.Columns(user="who's who", outcome="length"),
+        columns=Columns(user="who's who", outcome="length"),
         covariates=("hour", "week day"),
         intercept=True,
-        n_clusters=3,
-        link="linear",
-        pooling="cluster",
-        alpha="gamma(2, 4)",
-        feature_prior="shrunk",
-        behavior_prior="likelihood",
-        keep="summary",
-        n_whole=7,
-        seed=5,
+        settings=Settings(
+            n_clusters=3,
+            link="linear",
+            pooling="cluster",
+            alpha="gamma(2, 4)",
+            feature_prior="shrunk",
+            behavior_prior="likelihood",
+            keep="summary",
+            n_whole=7,
+            seed=5,
+        ),
     )
     assert cli.main(shlex.split(fit_command(odd))[1:]) == 0
     assert asked[1] == odd

@@ -33,7 +33,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,47 +43,26 @@ import pandas as pd
 from scipy.io import mmwrite
 
 from dualview._version import __version__
-from dualview.concentrations import concentration_from_text
 from dualview.digests import digest
 from dualview.errors import ConvergenceWarning, FileError, InputError, MissingExtraError
 from dualview.forum.activity import MEANINGS
-from dualview.forum.data import ForumData, ForumThreads, read_forum
+from dualview.forum.data import ForumData, ForumThreads, forum_data
 from dualview.forum.example import example_posts
 from dualview.forum.options import ForumOptions
 from dualview.forum.roles import roles, roles_text
 from dualview.forum.scores import Evaluation, baselines, evaluate
 from dualview.mixture import DualViewMixture
 from dualview.outcomes import NormalMixture
-from dualview.runs import Request, check_whole, fit_run, opened
+from dualview.runs import Request, check_settings, check_whole, estimator, fit_run, opened
+from dualview.settings import Settings, column_option_name, command_words, option_words
 from dualview.writing import make_folder, write_whole
-
-
-@dataclass(frozen=True)
-class Sampler:
-    """How the two models are sampled."""
-
-    n_clusters: int | None = None
-    n_warmup: int = 1000
-    n_draws: int = 1000
-    thin: int = 1
-    n_chains: int = 4
-    keep: str = "draws"
-    n_whole: int = 100
-    seed: int = 0
-    link: str | None = None
-    behavior_prior: str | None = None
-    alpha: str | None = None
-    feature_prior: str | None = None
-
-    def __post_init__(self) -> None:
-        concentration_from_text(self.alpha)  # raises before the posts are read
 
 
 def run_forum(
     posts: Path | None,
     out: Path,
-    options: dict[str, Any],
-    sampler: Sampler,
+    options: ForumOptions,
+    settings: Settings,
     *,
     example: bool = False,
     n_jobs: int = -1,
@@ -93,20 +72,21 @@ def run_forum(
 
     With ``example`` the posts are made, from the sampler's seed, and written to the folder.
     """
+    check_settings(settings)
     say = _silent if quiet else _aloud
     clock = _Clock()
     _require_pyarrow()
     if example == (posts is not None):
         raise InputError("Give a file of posts, or --example for a made-up forum; not both, and not neither.")
     say("Making a forum." if posts is None else f"Reading {posts}.")
-    made = example_posts(seed=sampler.seed) if posts is None else None
-    data = read_forum(posts if made is None else made, **options)
+    made = example_posts(seed=settings.seed) if posts is None else None
+    data = forum_data(posts if made is None else made, options)
     clock.mark("read")
     for note in data.notes:
         say(note[0].upper() + note[1:] + ".")
-    settings = _settings(data, (posts or out / "posts.csv").absolute(), command_line(posts, out, data.options, sampler))
-    _check_folder(out, settings)
-    request = _write_inputs(data, out, settings, sampler)
+    facts = _facts(data, (posts or out / "posts.csv").absolute(), command_line(posts, out, options, settings))
+    _check_folder(out, facts)
+    request = _write_inputs(data, out, facts, settings)
     if made is not None:
         write_whole(out / "posts.csv", made.to_csv(index=False).encode())
     sizes = f"{len(data.features)} users, {len(data.training.ids)} threads"
@@ -115,7 +95,7 @@ def run_forum(
     model = opened(out)
     clock.mark("dual")
     say("Fitting the single model, to compare.")
-    single = _single(data, out, sampler, n_jobs, quiet)
+    single = _single(data, out, settings, n_jobs, quiet)
     clock.mark("single")
     laws = baselines(data)
     clock.mark("ridge")
@@ -133,17 +113,17 @@ def run_forum(
 
 def resume_forum(out: Path, n_draws: int | None = None, *, n_jobs: int = -1, quiet: bool = False) -> str:
     """Go on with a forum's run as it was asked for, perhaps with more draws; roles, scores and predictions are made anew."""
-    request, settings = Request.load(out), _settings_before(out)
+    request, before = Request.load(out), _facts_before(out)
     if n_draws is not None:
         request = request.with_draws(n_draws)
-    sampler = Sampler(**{entry.name: getattr(request, entry.name) for entry in fields(Sampler)})
-    posts = None if "--example" in shlex.split(settings["command"]) else Path(settings["source"])
+    posts = None if "--example" in shlex.split(before["command"]) else Path(before["source"])
     if posts is not None and not posts.exists():
         raise FileError(
             f"The posts of this run, {posts}, are not there any more. Put them back, or give where they are now: "
             "'dualview forum FILE --out ...' with the same options goes on."
         )
-    return run_forum(posts, out, _as_asked(settings["options"]), sampler, example=posts is None, n_jobs=n_jobs, quiet=quiet)
+    options = ForumOptions.of(_as_asked(before["options"]))
+    return run_forum(posts, out, options, request.settings, example=posts is None, n_jobs=n_jobs, quiet=quiet)
 
 
 def _as_asked(options: dict[str, Any]) -> dict[str, Any]:
@@ -184,27 +164,17 @@ def _require_pyarrow() -> None:
         ) from error
 
 
-def command_line(posts: Path | None, out: Path, options: ForumOptions, sampler: Sampler) -> str:
+def command_line(posts: Path | None, out: Path, options: ForumOptions, settings: Settings) -> str:
     """The command that repeats a run, with what differs from the defaults."""
     words = ["dualview", "forum", *(["--example"] if posts is None else [str(posts)]), "--out", str(out)]
     for role, names in options.columns.items():
-        words += [f"--{role}-column={name}" for name in ((names,) if isinstance(names, str) else names)]
-    for record, default in ((options, ForumOptions()), (sampler, Sampler())):
-        for entry in fields(record):
-            value = getattr(record, entry.name)
-            if entry.name in ("columns", "seed") or value == getattr(default, entry.name):
-                continue
-            flag = "--" + entry.name.removeprefix("n_").replace("_", "-")
-            if value is True:
-                words.append(flag)
-            elif isinstance(value, tuple | list):
-                words += [f"{flag}={part}" for part in value] or [f"{flag}=none"]
-            else:
-                words.append(f"{flag}={value}")
-    return shlex.join([*words, f"--seed={sampler.seed}"])
+        words += option_words(column_option_name(role), names)
+    words += command_words(options, without=("columns", "seed"))
+    words += command_words(settings, without=("seed", *settings.unused))
+    return shlex.join([*words, *option_words("seed", settings.seed)])
 
 
-def _settings(data: ForumData, posts: Path, command: str) -> dict[str, Any]:
+def _facts(data: ForumData, posts: Path, command: str) -> dict[str, Any]:
     columns = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(data.names).items()}
     return {
         "version": __version__,
@@ -236,14 +206,14 @@ def _digest(threads: ForumThreads) -> str:
     return digest(threads.participation, threads.outcome, threads.covariates.to_numpy())
 
 
-def _check_folder(out: Path, settings: dict[str, Any]) -> None:
+def _check_folder(out: Path, facts: dict[str, Any]) -> None:
     """Raise where the folder has another run, before anything is written."""
     if (out / "request.json").exists() and not (out / "forum.json").exists():
         raise InputError(f"{out} has a run that 'dualview fit' started. Give another folder with --out.")
     if not (out / "forum.json").exists():
         return
-    before = _settings_before(out)["data"]
-    changed = [name for name, value in settings["data"].items() if before.get(name) != value]
+    before = _facts_before(out)["data"]
+    changed = [name for name, value in facts["data"].items() if before.get(name) != value]
     if changed:
         raise InputError(
             f"{out} has a run of other posts or options (the {' and the '.join(changed)} differ). Give another folder with "
@@ -251,20 +221,20 @@ def _check_folder(out: Path, settings: dict[str, Any]) -> None:
         )
 
 
-def _settings_before(out: Path) -> dict[str, Any]:
+def _facts_before(out: Path) -> dict[str, Any]:
     """What the folder's forum.json says."""
     anew = "'dualview forum' with another folder as --out starts anew."
     try:
-        settings: dict[str, Any] = json.loads((out / "forum.json").read_text())
-        missing = [name for name in ("command", "source", "options", "data") if name not in settings]
+        facts: dict[str, Any] = json.loads((out / "forum.json").read_text())
+        missing = [name for name in ("command", "source", "options", "data") if name not in facts]
     except (OSError, ValueError) as error:
         raise FileError(f"{out / 'forum.json'} cannot be read ({error}). {anew}") from error
     if missing:
         raise FileError(f"{out / 'forum.json'} has no {', no '.join(missing)}. {anew}")
-    return settings
+    return facts
 
 
-def _write_inputs(data: ForumData, out: Path, settings: dict[str, Any], sampler: Sampler) -> Request:
+def _write_inputs(data: ForumData, out: Path, facts: dict[str, Any], settings: Settings) -> Request:
     """The tables that the fit reads, and the request for it."""
     tables = (out / "tables").absolute()
     make_folder(tables)
@@ -276,14 +246,14 @@ def _write_inputs(data: ForumData, out: Path, settings: dict[str, Any], sampler:
         table.insert(0, "thread", threads.ids)
         write_whole(tables / f"{prefix}threads.mtx", matrix.getvalue())
         write_whole(tables / f"{prefix}outcomes.parquet", _parquet(table))
-    write_whole(out / "forum.json", _json(settings))
+    write_whole(out / "forum.json", _json(facts))
     return Request(
         users=str(tables / "users.parquet"),
         threads=str(tables / "threads.mtx"),
         outcomes=str(tables / "outcomes.parquet"),
         covariates=tuple(str(name) for name in data.training.covariates),
         intercept=True,
-        **asdict(sampler),
+        settings=settings,
     )
 
 
@@ -297,26 +267,14 @@ def _json(content: Any) -> bytes:
     return json.dumps(content, indent=2, ensure_ascii=False).encode()
 
 
-def _single(data: ForumData, out: Path, sampler: Sampler, n_jobs: int, quiet: bool) -> DualViewMixture:
+def _single(data: ForumData, out: Path, settings: Settings, n_jobs: int, quiet: bool) -> DualViewMixture:
     """The same threads with everybody in one cluster and no features; its chains are in a folder of their own."""
-    model = DualViewMixture(
-        1,
-        n_warmup=sampler.n_warmup,
-        n_draws=sampler.n_draws,
-        thin=sampler.thin,
-        n_chains=sampler.n_chains,
-        keep=sampler.keep,
-        n_whole=sampler.n_whole,
-        behavior_prior=sampler.behavior_prior,
-        checkpoint=out / "single",
-        n_jobs=n_jobs,
-        random_state=sampler.seed,
-        progress=not quiet and sys.stderr.isatty(),
-    )
+    alone = replace(settings, n_clusters=1, alpha=None, link=None, pooling=None, feature_prior=None)
+    model = estimator(alone, out / "single", n_jobs, quiet)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the evaluation says it
         model.fit(None, data.behavior)
-    check_whole(model.posterior_, sampler.n_draws, "the same command goes on")
+    check_whole(model.posterior_, settings.n_draws, "the same command goes on")
     return model
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dualview.errors import InputError
+from dualview.settings import setting
 
 # In order of preference. Reddit, Discourse and Zulip exports come with names of their own.
 KNOWN: dict[str, tuple[str, ...]] = {
@@ -46,6 +47,32 @@ ABSENT = "none"  # as a name: do without this column
 # In Zulip a thread is a topic of a stream: neither names it alone.
 _STREAMS = ("recipient", "recipient_id", "stream_id", "display_recipient", "stream", "stream_name")
 _TOPICS = ("subject", "topic")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenColumns:
+    """What columns are called, by option; those without a name are guessed."""
+
+    thread: tuple[str, ...] = setting(
+        (), "What the column of threads is called; several together, each after an option of its own."
+    )
+    user: str | None = setting(None, "What the column of users is called.")
+    time: str | None = setting(None, "What the column of times is called.")
+    post: str | None = setting(
+        None, "What the column of the posts' ids is called. For this and the next ones, none does without."
+    )
+    number: str | None = setting(None, "What the column of the posts' places in their threads is called.")
+    parent: str | None = setting(
+        None, "What the column of the posts replied to is called: ids of posts or places in the thread."
+    )
+    section: str | None = setting(None, "What the column of sections is called.")
+    score: str | None = setting(None, "What the column of scores is called.")
+    length: str | None = setting(None, "What the column of text lengths is called.")
+    text: str | None = setting(None, "What the column of texts is called; only their length is read.")
+
+    def given(self) -> dict[str, str | tuple[str, ...]]:
+        """The names that were given, by part."""
+        return {role: name for role in ROLES if (name := getattr(self, role))}
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,11 @@ def read_forum(posts: Any, **options: Any) -> ForumData:
     >>> print(forum.notes[0])
     41 posts of 2 bots removed (AutoModerator, welcome-bot); --bots keep keeps them
     """
-    chosen = ForumOptions.of(options)
+    return forum_data(posts, ForumOptions.of(options))
+
+
+def forum_data(posts: Any, chosen: ForumOptions) -> ForumData:
+    """Posts, a file's path or a DataFrame, as what a model takes."""
     with Archive(posts, chosen) as archive:
         threads = build_threads(archive)
         codes = _regulars(archive, threads)

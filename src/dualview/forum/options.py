@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
-from dualview.checks import whole_number
 from dualview.errors import InputError
+from dualview.forum.columns import GivenColumns
+from dualview.settings import check_choice, check_values, setting, setting_names
 
 COVARIATES = ("section", "speed", "hour", "weekday")
 LENGTHS = ("length", "remaining")
@@ -18,22 +19,59 @@ UNITS = {
     "hours": 3600.0,
     "days": 86400.0,
 }
-_CHOICES: dict[str, tuple[str | None, ...]] = {
-    "weights": ("binary", "counts"),
-    "outcome_from": ("same", "first", "last", "sum", "mean", "max"),
-    "scale": (None, "log", "raw"),
-    "rare": ("pool", "drop"),
-    "bots": ("remove", "keep"),
-    "deleted": ("anonymous", "remove"),
-    "split": ("time", "random"),
-    "ties": ("drop", "jitter"),
-    "time_unit": (None, *UNITS),
-}
 
 
-@dataclass(frozen=True)
-class ForumOptions:
-    """What is made of the posts.
+@dataclass(frozen=True, kw_only=True)
+class ForumSettings:
+    """What is made of the posts, as a command line says it: each field is an option. ``ForumOptions`` checks them."""
+
+    first: int = setting(
+        5, "The participants of a thread's first so many posts explain its outcome. Only longer threads are used.", least=1
+    )
+    outcome: str = setting("length", "length, remaining (posts after the first), or a column of the file.")
+    outcome_from: Literal["same", "first", "last", "sum", "mean", "max"] = setting(
+        "same", "How a column becomes one number per thread; by default it must be the same in all posts of a thread."
+    )
+    scale: Literal["log", "raw"] | None = setting(
+        None, "Of the outcome; by default the logarithm of lengths, and columns as they are."
+    )
+    weights: Literal["binary", "counts"] = setting("binary", "Whether somebody was early, or with how many posts.")
+    normalise: bool = setting(False, "Divide the weights of a thread by their sum.")
+    covariates: tuple[str, ...] = setting(
+        COVARIATES,
+        "What else explains the outcome: section, speed, hour, weekday, each after an option of its own; none for nothing.",
+    )
+    min_threads: int = setting(
+        5, "Users who were early in fewer training threads are rare and have no coefficient of their own.", least=1
+    )
+    rare: Literal["pool", "drop"] = setting(
+        "pool", "Rare participants are counted, and the count has a coefficient; or they are left out."
+    )
+    ties: Literal["drop", "jitter"] = setting(
+        "drop", "Features in which many users share a value are left out, or spread by noise of the size of their rounding."
+    )
+    bots: Literal["remove", "keep"] = setting("remove", "Posts of bots are removed, or kept.")
+    bot_names: tuple[str, ...] = setting((), "More accounts that are bots, each after an option of its own.")
+    deleted: Literal["anonymous", "remove"] = setting(
+        "anonymous", "Posts of deleted accounts are nobody's but count in lengths, or are removed."
+    )
+    deleted_names: tuple[str, ...] = setting(
+        (),
+        "More names that stand for nobody, each after an option of its own; write --deleted-names=-1 for a name with a dash.",
+    )
+    test_share: float = setting(0.2, "Share of the threads for the test.")
+    split: Literal["time", "random"] = setting(
+        "time", "The last threads to begin are for the test; or it is drawn at random, where their order is not known."
+    )
+    time_unit: str | None = setting(None, f"Of times that are numbers: {', '.join(UNITS)}.")
+    relative_time: bool = setting(False, "Times count from the beginning of each thread; threads are in the order of the file.")
+    encoding: str = setting("utf-8", "Of a text file; mixed for UTF-8 with lines in Windows-1252.")
+    skip_bad_rows: bool = setting(False, "Leave out posts without a thread or a time that can be read.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForumOptions(ForumSettings):
+    """What is made of the posts, checked, with the names of the columns and the seed.
 
     Parameters
     ----------
@@ -86,34 +124,13 @@ class ForumOptions:
     """
 
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    first: int = 5
-    weights: str = "binary"
-    normalise: bool = False
-    outcome: str = "length"
-    outcome_from: str = "same"
-    scale: str | None = None
-    covariates: Sequence[str] = COVARIATES
-    min_threads: int = 5
-    rare: str = "pool"
-    bots: str = "remove"
-    bot_names: Sequence[str] = ()
-    deleted: str = "anonymous"
-    deleted_names: Sequence[str] = ()
-    test_share: float = 0.2
-    split: str = "time"
-    ties: str = "drop"
-    time_unit: str | None = None
-    relative_time: bool = False
-    encoding: str = "utf-8"
-    skip_bad_rows: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}; got {getattr(self, name)!r}.")
-        whole_number(self.first, "first", 1)
-        whole_number(self.min_threads, "min_threads", 1)
+        from dualview.checks import whole_number  # heavy, and the command line reads the settings above for its help
+
+        check_values(ForumSettings, {name: getattr(self, name) for name in setting_names(ForumSettings)})
+        check_choice("time_unit", self.time_unit, (None, *UNITS))
         whole_number(self.seed, "seed", 0)
         unknown = [name for name in self.covariates if name not in COVARIATES]
         if unknown:
@@ -124,6 +141,12 @@ class ForumOptions:
         if self.relative_time and self.time_unit is None:
             raise InputError("Times that count from the beginning of a thread need a unit: give time_unit, such as 'minutes'.")
         _check_encoding(self.encoding)
+
+    @classmethod
+    def asked(cls, settings: ForumSettings, columns: GivenColumns, seed: int) -> "ForumOptions":
+        """From the options of a command line, where covariates are "none" for nothing."""
+        covariates = () if settings.covariates == ("none",) else settings.covariates
+        return cls(**vars(settings) | {"covariates": covariates}, columns=columns.given(), seed=seed)
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "ForumOptions":

@@ -13,7 +13,7 @@ from dualview.inference.checkpoint import ChainFiles
 from dualview.writing import make_folder, write_whole
 
 _FORMAT = "dualview run"
-_VERSION = 1
+_VERSION = 2  # also counts samplers: chains that another one began would continue with other numbers
 
 
 def versions() -> dict[str, str]:
@@ -112,7 +112,9 @@ class RunFolder:
             raise FileError(f"{path} is not a run of dualview's. Use another folder.")
         if manifest.get("format_version") != _VERSION:
             raise FileError(
-                f"{self.path} was written in format {manifest.get('format_version')}; this version reads format {_VERSION}."
+                f"{self.path} was begun by another version of dualview, whose sampler draws other numbers (format "
+                f"{manifest.get('format_version')}, now {_VERSION}). Its posterior.nc can still be loaded; to continue it, use "
+                "that version. To fit anew, use another folder."
             )
         if not isinstance(manifest.get("made_with"), dict) or not str(manifest.get("entropy", "")).isdecimal():
             raise FileError(f"{path} is damaged: it does not say what the run was made with. Use another folder.")

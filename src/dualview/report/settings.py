@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +9,7 @@ from dualview._version import __version__
 from dualview.errors import FileError
 from dualview.report.extras import read_json
 from dualview.runs import Request
-
-_OPTIONS = {
-    "outcomes": "--outcomes",
-    "covariates": "--covariates",
-    "intercept": "--intercept",
-    "drop_unknown": "--drop-unknown",
-    "n_clusters": "--clusters",
-    "alpha": "--alpha",
-    "link": "--link",
-    "pooling": "--pooling",
-    "feature_prior": "--feature-prior",
-    "behavior_prior": "--behavior-prior",
-    "n_warmup": "--warmup",
-    "n_draws": "--draws",
-    "thin": "--thin",
-    "n_chains": "--chains",
-    "keep": "--keep",
-    "n_whole": "--whole",
-}
+from dualview.settings import column_option_name, command_words, defaults, option_words
 
 
 def settings_section(folder: Path, forum: dict[str, Any]) -> dict[str, Any]:
@@ -75,25 +56,14 @@ def fit_command(request: Request) -> str:
     if request.threads is not None:
         words.append(Path(request.threads).name)
     words += ["--out", "run"]
-    usual = {item.name: item.default for item in fields(Request)}
-    for name, option in _OPTIONS.items():
-        value = getattr(request, name)
-        if value == usual[name] or (name == "n_whole" and request.keep != "summary"):
-            continue
-        words += _words(option, value if name != "outcomes" else Path(value).name)
-    for item in fields(request.columns):
-        value = getattr(request.columns, item.name)
-        if value != item.default:
-            words += [f"--{item.name}-column", value]
-    return " ".join(shlex.quote(word) for word in [*words, "--seed", str(request.seed)])
-
-
-def _words(option: str, value: Any) -> list[str]:
-    if value is True:
-        return [option]
-    if isinstance(value, tuple):
-        return [word for part in value for word in (option, str(part))]
-    return [option, str(value)]
+    if request.outcomes is not None:
+        words += option_words("outcomes", Path(request.outcomes).name)
+    words += command_words(request, without=("users", "threads", "outcomes", "columns", "settings"))
+    words += command_words(request.settings, without=("seed", *request.settings.unused))
+    for name, usual in defaults(request.columns).items():
+        if (value := getattr(request.columns, name)) != usual:
+            words += option_words(column_option_name(name), value)
+    return shlex.join([*words, *option_words("seed", request.settings.seed)])
 
 
 def _is_digest(value: Any) -> bool:

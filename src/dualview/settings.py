@@ -1,0 +1,217 @@
+"""Settings of the sampler, declared once: the estimator, runs in folders, reports and the command line are made from them.
+
+A setting is a field with its default, its help on the command line and its limits (``setting``); a ``Literal`` type lists its
+choices. The command line imports this module to show its help, so that it imports nothing heavy.
+"""
+
+from collections.abc import Container, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal, get_args, get_type_hints
+
+from dualview.errors import InputError
+
+Recorded = Literal["always", "if changed", "by the estimator"]
+
+
+def setting(
+    default: Any,
+    text: str,
+    *,
+    least: int | None = None,
+    none: str | None = None,
+    described: str | None = None,
+    parameter: str | None = None,
+    recorded: Recorded = "if changed",
+) -> Any:
+    """A field of a record of settings.
+
+    Parameters
+    ----------
+    default : object
+    text : str
+        Its help on the command line.
+    least : int, optional
+        It is a whole number of at least this much.
+    none : str, optional
+        What None stands for, where it can be None.
+    described : str, optional
+        How any other value is described where runs are told apart, with {} for the value; by default its name and value.
+    parameter : str, optional
+        Its name as a parameter of the estimator, where it differs from the field's.
+    recorded : "always", "if changed" or "by the estimator"
+        When it is written to the manifest of a run, by which a changed setting is noticed. "if changed", from the default:
+        runs made before there was the setting stay valid. "by the estimator": in a form of its own, see ``mixture``.
+    """
+    details = {"least": least, "none": none, "described": described, "parameter": parameter, "recorded": recorded}
+    return field(default=default, metadata={"help": text, **details})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a posterior is sampled, in values that a command line and a JSON file can hold."""
+
+    n_clusters: int | None = setting(
+        None,
+        "Fixed number of clusters; inferred by default.",
+        least=1,
+        none="clusters inferred",
+        described="clusters: {}",
+        recorded="always",
+    )
+    alpha: str | None = setting(
+        None,
+        "Prior of the concentration, more of which means more clusters: paper, a number that is known, "
+        '"gamma(SHAPE,RATE)" or "inverse-gamma(SHAPE,SCALE)". By default gamma(0.25,0.25).',
+        none="alpha by default",
+        recorded="by the estimator",
+    )
+    link: Literal["linear"] | None = setting(
+        None,
+        '"linear" lets latent coefficients follow the features inside clusters too, along common slopes.',
+        none="no link",
+        described="{} link",
+    )
+    pooling: Literal["cluster"] | None = setting(
+        None,
+        '"cluster": the users of a cluster share one latent coefficient. By default each has its own.',
+        none="users on their own",
+        described="users of a {} alike",
+    )
+    feature_prior: Literal["shrunk", "diagonal"] | None = setting(
+        None,
+        'For many features and few users: "shrunk" takes a covariance shrunk towards the diagonal for the features\' scale, '
+        '"diagonal" their variances alone. By default it is their covariance.',
+        none="covariance of the features",
+        described="{} covariance",
+        recorded="by the estimator",
+    )
+    behavior_prior: Literal["likelihood"] | None = setting(
+        None,
+        '"likelihood": the scale of latent coefficients by restricted likelihood, better than the default with few threads '
+        "a user.",
+        none="scale by ridge",
+        described="scale by {}",
+        recorded="by the estimator",
+    )
+    n_warmup: int = setting(1000, "Iterations of each chain before draws are kept.", least=0, recorded="always")
+    n_draws: int = setting(1000, "Draws to keep of each chain.", least=1, described="{} draws", recorded="always")
+    thin: int = setting(1, "Iterations for each draw that is kept.", least=1, recorded="always")
+    n_chains: int = setting(4, "Number of chains.", least=1, described="{} chains", recorded="always")
+    keep: Literal["draws", "summary"] = setting("draws", "Every draw whole, or, for very many users, a summary of them.")
+    n_whole: int = setting(
+        100,
+        "Draws of each chain that a summary keeps whole.",
+        least=1,
+        described="{} draws whole",
+        recorded="by the estimator",
+    )
+    seed: int = setting(0, "Same seed, same results.", least=0, parameter="random_state", recorded="by the estimator")
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Names of the settings without effect, given the others."""
+        return () if self.keep == "summary" else ("n_whole",)
+
+    def described(self) -> dict[str, str]:
+        """Each setting in words, by name; of one without effect, its default."""
+        found = {}
+        for item in fields(self):
+            value = item.default if item.name in self.unused else getattr(self, item.name)
+            words = item.metadata["described"] or option_name(item.name) + " {}"
+            found[item.name] = item.metadata["none"] if value is None else words.format(value)
+        return found
+
+    def parameters(self) -> dict[str, Any]:
+        """The same as parameters of the estimator; ``alpha`` is still text."""
+        return {parameter_name(name): getattr(self, name) for name in setting_names(Settings)}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of the tables are called."""
+
+    user: str = setting("user", "What the column of user ids is called.")
+    thread: str = setting("thread", "What the column of thread ids is called.")
+    weight: str = setting("weight", "What the column of weights is called.")
+    outcome: str = setting("outcome", "What the column of outcomes is called.")
+
+
+def setting_names(record: Any, recorded: Recorded | None = None) -> list[str]:
+    """Names of the settings of a record, or of those that are recorded in this way."""
+    return [item.name for item in fields(record) if recorded is None or item.metadata.get("recorded") == recorded]
+
+
+def defaults(record: Any) -> dict[str, Any]:
+    """Defaults of a record's fields by name, of those that have one."""
+    return {item.name: item.default for item in fields(record) if item.default is not MISSING}
+
+
+def parameter_name(name: str) -> str:
+    """The estimator's parameter for a setting: ``random_state`` for ``seed``."""
+    given = {item.name: item.metadata["parameter"] for item in fields(Settings)}
+    return given[name] or name
+
+
+def choices(record: type) -> dict[str, tuple[str | None, ...]]:
+    """The values that each setting with a ``Literal`` type can have, by name."""
+    found = {}
+    for name, hint in get_type_hints(record).items():
+        parts = [hint, *get_args(hint)]
+        listed = [value for part in parts for value in get_args(part) if isinstance(value, str)]
+        if listed:
+            found[name] = ((None,) if type(None) in parts else ()) + tuple(dict.fromkeys(listed))
+    return found
+
+
+def check_values(record: type, values: Mapping[str, Any]) -> None:
+    """Raise where a value is outside the limits or the choices that a record of settings declares."""
+    from dualview.checks import whole_number  # heavy: see the head of the module
+
+    limits = {item.name: item.metadata for item in fields(record)}
+    listed = choices(record)
+    for name, value in values.items():
+        limit = limits[name]
+        if name in listed:
+            check_choice(limit["parameter"] or name, value, listed[name])
+        elif limit["least"] is not None and not (value is None and limit["none"]):
+            words = f" (None: {limit['none']})" if limit["none"] else ""
+            whole_number(value, f"{limit['parameter'] or name}{words}", limit["least"])
+
+
+def check_choice(name: str, value: Any, listed: tuple[str | None, ...]) -> None:
+    """Raise where a value is none of those listed."""
+    if (value is None or isinstance(value, str)) and value in listed:
+        return
+    texts = ["None" if one is None else f'"{one}"' for one in listed]
+    wanted = " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
+    raise InputError(f"{name} must be {wanted}; got {value!r}.")
+
+
+def option_name(name: str) -> str:
+    """A setting's name on the command line, without dashes in front: ``draws`` for ``n_draws``."""
+    return name.removeprefix("n_").replace("_", "-")
+
+
+def column_option_name(name: str) -> str:
+    """The same of what a column is called: ``user-column`` for ``user``."""
+    return f"{name}-column"
+
+
+def command_words(record: Any, without: Container[str] = ()) -> list[str]:
+    """The options of a command line that say what differs from the defaults in a record of settings."""
+    usual = defaults(record)
+    words = []
+    for item in fields(record):
+        value = getattr(record, item.name)
+        if item.name not in without and value != usual.get(item.name, MISSING):
+            words += option_words(option_name(item.name), value)
+    return words
+
+
+def option_words(option: str, value: Any) -> list[str]:
+    """An option with its value as words; one with several values is written once for each, or with "none" for no value."""
+    if value is True:
+        return [f"--{option}"]
+    if isinstance(value, tuple | list):
+        return [f"--{option}={part}" for part in value] or [f"--{option}=none"]
+    return [f"--{option}={value}"]
