@@ -63,3 +63,14 @@ def test_empty_components_do_not_matter() -> None:
     few, many = (GaussianView(2).start(np.random.default_rng(0), x, z, n) for n in (3, 6))
     np.testing.assert_allclose(many.base_covariance, few.base_covariance)
     assert many.base_dof == few.base_dof
+
+
+def test_vectors_much_wider_than_the_prior_do_not_end_the_first_sweep() -> None:
+    """As with a feature_prior that is far too narrow."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = np.ascontiguousarray(rng.normal(size=(8, 2)) @ [[1e5, 0.0], [6e4, 500.0]])
+        model = Model(ChineseRestaurant(), x, None, len(x))
+        state = gibbs.start(rng, model, np.zeros(len(x), dtype=np.int64))
+        for _ in range(20):
+            state, _ = gibbs.step(rng, model, state, 3)

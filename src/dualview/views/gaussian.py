@@ -101,13 +101,14 @@ def _within_clusters(counts: Array, scatters: Array) -> Array:
 
     Its logarithm is that of the pooled covariance, drawn towards 0 the more the fewer vectors there are for its D dimensions:
     with no more than D beyond one for each cluster it is I, the centre of the prior. So it is in a direction in which no
-    cluster has any spread.
+    cluster has any spread, and where it would be wider than the prior's centre: W_0's prior has light tails there, and from a
+    start far out in them the first slices would be as wide as numbers are.
     """
     n_dims, n_spare = scatters.shape[1], counts.sum() - np.count_nonzero(counts)
     directions, roots = np.linalg.svd(np.concatenate(list(scatters), axis=1), full_matrices=False)[:2]
     variances = roots**2 / max(n_spare, 1.0)
     variances[variances < _NO_SPREAD] = 1.0
-    powers = variances ** max(0.0, 1.0 - n_dims / max(n_spare, 1.0))
+    powers = np.minimum(variances, 1.0) ** max(0.0, 1.0 - n_dims / max(n_spare, 1.0))
     covariance = (directions * powers) @ directions.T
     return np.asarray(0.5 * (covariance + covariance.T))
 
