@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import elementwise
 from scipy.special import expit, logsumexp, ndtr
 
-from dualview.checks import numbers
+from dualview.checks import interval_ends, numbers
 from dualview.errors import InputError
 
 Array = NDArray[np.float64]
@@ -139,11 +139,8 @@ class NormalMixture(_Mixture):
         return result
 
     def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of each case, (n, 2): quantiles of the mixture, not a normal approximation of it."""
-        if not 0 < probability < 1:
-            raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
-        tail = 0.5 * (1 - probability)
-        return np.column_stack([self.quantile(tail), self.quantile(1 - tail)])
+        """Central interval of each case, (n, 2): low and high are quantiles of the mixture, not of a normal approximation."""
+        return np.stack([self.quantile(end) for end in interval_ends(probability)], axis=-1)
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent draws of each case, (n, cases)."""
@@ -183,7 +180,7 @@ class ChoiceMixture(_Mixture):
         return np.asarray(np.sqrt(self.mean * (1.0 - self.mean)))
 
     def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of the probability of 1 in each case, over what the posterior leaves open, (n, 2)."""
+        """Central interval of the probability of 1 in each case, over what the posterior leaves open, (n, 2): low and high."""
         odds = NormalMixture(self._n, self._n_components, self._spread_parts)
         return np.asarray(expit(odds.interval(probability)))
 
@@ -279,7 +276,7 @@ class VectorMixture:
         return np.column_stack([self.marginal(d).std for d in range(self._n_dims)])
 
     def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of each number by itself, (n, q, 2)."""
+        """Central interval of each number by itself, (n, q, 2): low and high along the last axis."""
         return np.stack([self.marginal(d).interval(probability) for d in range(self._n_dims)], axis=1)
 
     def _batches(self) -> Iterator[tuple[slice, VectorParts]]:
@@ -361,11 +358,8 @@ class WeightedDraws:
         return np.asarray(np.sqrt(self._average((self._values - self.mean) ** 2)))
 
     def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of each number, (n, 2) or (n, q, 2)."""
-        if not 0 < probability < 1:
-            raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
-        tail = 0.5 * (1 - probability)
-        return self._quantiles((tail, 1 - tail))
+        """Central interval of each number, (n, 2) or (n, q, 2): low and high along the last axis."""
+        return self._quantiles(interval_ends(probability))
 
     def _quantiles(self, probabilities: tuple[float, ...]) -> Array:
         """Quantiles of each number, (n, …) or (n, q, …)."""
