@@ -63,6 +63,7 @@ $(VENV)-numba-%/ready: pyproject.toml
 
 test-numba-%: $(VENV)-numba-%/ready
 	NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest -m "slow or not slow" tests/kernels/test_compiling.py
+	DUALVIEW_COMPILE_PARTS=0 NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest tests/kernels/test_compiling.py
 
 test-numba: $(NUMBAS:%=test-numba-%)
 
