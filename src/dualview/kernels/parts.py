@@ -10,9 +10,9 @@ Called from Python, it is compiled as ``numba.njit`` compiles it. Called by anot
 - Python's garbage collector works more rarely while a kernel of this package is compiled, for it would look through millions
   of small objects again and again. It is never paused, and compilations of other people's functions are left alone.
 
-**Why.** The first fit is ready in half the CPU time: 50 s against 98 s with ``numba.njit`` alone, in one run on a busy machine
-(``python -m benchmarks.compiling``, docs/benchmarks.md). The resting collector is 5 s of that, for 0.3 GB more memory at the
-peak. The draws were the same bit for bit.
+**Why.** The first fit is ready in a little more than half the CPU time: 51 s against 93 s with ``numba.njit`` alone, and 56 s
+with as many garbage collections as always, in one run (``python -m benchmarks.compiling``, docs/benchmarks.md). The draws were
+the same bit for bit.
 
 **Which versions.** The tests pass with it and without it on the oldest and the newest Numba of ``compiling.TESTED``
 (``make test-numba``). Numba promises none of the names used here, so other versions, and a Numba that lacks one of
