@@ -2,6 +2,7 @@
 # make test       sets up .venv, lints, type-checks, checks import contracts, runs the tests
 # make test-slow  the statistical tests that take minutes
 # make test-bounds  kernels and sampler with a check of every index in compiled code
+# make test-numba   the way kernels are compiled, with the oldest and the newest Numba that it was made for
 # make bench      the benchmarks, as ratios within one run
 # make paper      the paper's experiments, into reproduced/ and docs/paper.md; an hour and more, goes on where it stopped
 # make link       what the link costs on the paper's scenarios and its picture, into docs/link/ and docs/link.md; half an hour
@@ -19,7 +20,7 @@ PAPER_OUT ?= reproduced
 # All studies but link, which is about an extension of the paper's model: make link.
 STUDIES = all models information starts sensitivity randomised unstructured overlap shapes users draws baselines
 
-.PHONY: demo test test-slow test-bounds bench paper link lint format clean
+.PHONY: demo test test-slow test-bounds test-numba bench paper link lint format clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualview needs Python 3.11 or later; got " + sys.version.split()[0])'
@@ -50,6 +51,22 @@ test-slow: $(VENV)/ready
 test-bounds: $(VENV)/ready
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.bounds_cache $(BIN)/pytest -n $(WORKERS) tests/kernels tests/inference
 
+# Each Numba has an environment of its own, with the packages that a fit needs. Keep NUMBAS and TESTED of kernels/compiling.py alike.
+NUMBAS ?= 0.61 0.68
+
+$(VENV)-numba-%/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-numba-$*
+	$(VENV)-numba-$*/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'numba==$*.*' pytest hypothesis
+	touch $@
+
+.PRECIOUS: $(VENV)-numba-%/ready
+
+test-numba-%: $(VENV)-numba-%/ready
+	NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest -m "slow or not slow" tests/kernels/test_compiling.py
+	DUALVIEW_COMPILE_PARTS=0 NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest tests/kernels/test_compiling.py
+
+test-numba: $(NUMBAS:%=test-numba-%)
+
 bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks.partitions
 	$(BIN)/python -m benchmarks
@@ -70,5 +87,5 @@ link: $(VENV)/ready
 	$(BIN)/python -m benchmarks.paste docs/link.md forums < docs/link/forums.md
 
 clean:
-	rm -rf $(VENV) demo .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-numba-* demo .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

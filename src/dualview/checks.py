@@ -35,6 +35,14 @@ def positive_number(value: Any, name: str) -> float:
     return float(value)
 
 
+def interval_ends(probability: Any) -> tuple[float, float]:
+    """The probabilities below the low and the high end of a central interval that holds this much."""
+    if not isinstance(probability, abstract.Real) or isinstance(probability, bool) or not 0 < float(probability) < 1:
+        raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
+    tail = 0.5 * (1.0 - float(probability))
+    return tail, 1.0 - tail
+
+
 def column_names(table: Any) -> list[str] | None:
     """The column names of a DataFrame of any library; None without names, or with numbers in their place."""
     columns = getattr(table, "column_names", None)  # pyarrow's, whose columns are the data

@@ -223,7 +223,7 @@ def _report(findings: _Findings, command: str) -> str:
 
 def _users_table(forum: Forum, model: DualViewMixture) -> str:
     """A row per user, as CSV."""
-    low, high = model.posterior_.interval("latent", 0.95)
+    low, high = model.posterior_.interval("latent", 0.95).T
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["user", "cluster", "latent_median", "latent_low", "latent_high", "true_latent", "true_cluster"])

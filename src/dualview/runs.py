@@ -179,12 +179,12 @@ def user_table(model: DualViewMixture) -> pd.DataFrame:
     post = model.posterior_
     table = pd.DataFrame({"user": post.user_ids, "cluster": model.labels_, "membership": post.partition_estimate().membership})
     if "latent" in post:
-        median, (low, high) = model.latent_, post.interval("latent", 0.95)
+        shape = len(post.user_ids), len(post.latent_names)
+        medians, intervals = model.latent_.reshape(shape), post.interval("latent", 0.95).reshape(*shape, 2)
         for j, name in enumerate(post.latent_names):
-            one = len(post.latent_names) == 1
-            prefix = "latent" if one else f"latent.{name}"
-            columns = (median, low, high) if one else (median[:, j], low[:, j], high[:, j])
-            table[f"{prefix}_median"], table[f"{prefix}_low"], table[f"{prefix}_high"] = columns
+            prefix = "latent" if len(post.latent_names) == 1 else f"latent.{name}"
+            table[f"{prefix}_median"] = medians[:, j]
+            table[f"{prefix}_low"], table[f"{prefix}_high"] = intervals[:, j].T
     return table
 
 

@@ -1,9 +1,10 @@
 """The cache of compiled code: it is used, an edit to any kernel file renews it, and its absence is no error.
 
-Each of these cases runs a copy of the kernels in a process of its own.
+Each of these cases runs a copy of the kernels in a process of its own. ``make test-numba`` runs them with parts and without.
 """
 
 import gc
+import importlib
 import math
 import os
 import shutil
@@ -162,25 +163,115 @@ def _pair():
     return inner, outer
 
 
-@pytest.mark.parametrize(("parts", "largest"), [(True, 100), (True, 0), (False, 0)])
-def test_a_kernel_called_by_a_kernel_is_a_part_of_it(monkeypatch, parts, largest):
+IN_RANGE = compiling.TESTED[0] <= numba.version_info.short <= compiling.TESTED[1]
+
+
+def _with_parts(monkeypatch):
+    """Switch parts on, whatever the environment says."""
+    if not IN_RANGE:
+        pytest.skip("This Numba is used without parts.")
+    parts = importlib.import_module("dualview.kernels.parts")
+    monkeypatch.setattr(compiling, "_parts", parts)
+    return parts
+
+
+@pytest.mark.parametrize("largest", [100, 0, None])
+def test_a_kernel_called_by_a_kernel_is_a_part_of_it(monkeypatch, largest):
     """With nothing made for Python until Python calls it, and errors that come through, optimised on its own or not.
 
-    A later Numba does without parts.
+    Without parts (None) the numbers and the errors are the same.
     """
-    monkeypatch.setattr(compiling, "_LARGEST_OPTIMISED", largest)
-    if not parts:
-        monkeypatch.setattr(compiling, "_LAST_WITH_PARTS", (0, 0))
+    if largest is None:
+        monkeypatch.setattr(compiling, "_parts", None)
+    else:
+        monkeypatch.setattr(_with_parts(monkeypatch), "_LARGEST_OPTIMISED", largest)
     inner, outer = _pair()
     matrix = np.arange(12.0).reshape(3, 4)
     sums, first = outer(matrix, 2)
-    assert len(inner.overloads) == (not parts)
+    assert len(inner.overloads) == (largest is None)
     assert np.array_equal(sums, matrix.sum(axis=1))
     assert first == 6.0
     assert np.array_equal(inner(matrix), sums)
     assert len(inner.overloads) == 1
     with pytest.raises(ValueError, match="below zero"):
         outer(-1.0 - matrix, 2)
+
+
+FOUND = """
+import numba
+{before}
+from dualview.kernels import compiling
+print(int(compiling._parts is not None))
+"""
+LACKS = "from numba.core import codegen; del codegen.CPUCodeLibrary._finalize_final_module"
+LACKS_A_CLASS = "from numba.core import typed_passes; del typed_passes.NativeLowering"
+OLDER = "numba.version_info = numba.version_info._replace(short=(0, 60))"
+NEWER = "numba.version_info = numba.version_info._replace(short=(0, 69))"
+
+
+@pytest.mark.parametrize(
+    ("before", "switch", "found"),
+    [
+        pytest.param("", "", 1, id="the default"),
+        pytest.param("", "1", 1, id="on"),
+        pytest.param("", "0", 0, id="off"),
+        pytest.param(OLDER, "1", 0, id="an older Numba"),
+        pytest.param(NEWER, "1", 0, id="a newer Numba"),
+        pytest.param(LACKS, "1", 0, id="a method is missing"),
+        pytest.param(LACKS_A_CLASS, "1", 0, id="a class is missing"),
+    ],
+)
+def test_parts_are_made_only_where_they_can_be(package, before, switch, found):
+    assert run(package, FOUND.format(before=before), **{compiling.SWITCH: switch}) == [found and IN_RANGE]
+
+
+def test_the_switch_is_on_or_off(monkeypatch):
+    monkeypatch.setenv(compiling.SWITCH, "maybe")
+    with pytest.raises(ValueError, match=r"DUALVIEW_COMPILE_PARTS must be 1 .* or 0; got 'maybe'"):
+        compiling._find_parts()
+
+
+SMALL = """
+from dualview.kernels.special import log_gamma_ratio
+print(log_gamma_ratio(3.0, 0.5), sum(log_gamma_ratio.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.skipif(not IN_RANGE, reason="This Numba is used without parts.")
+def test_code_made_as_parts_and_whole_code_are_not_mixed(package):
+    """Each finds what it made itself, and nothing that the other made; the numbers are the same."""
+    parts, whole = {compiling.SWITCH: "1"}, {compiling.SWITCH: "0"}
+    first, hits = run(package, SMALL, **parts)
+    assert hits == 0
+    for switched in (whole, parts):
+        assert run(package, SMALL, **switched) == [first, 0]
+        assert run(package, SMALL, **switched) == [first, 1]
+
+
+FIT = """
+import warnings
+import dualview as dv
+warnings.simplefilter("ignore")
+forum = dv.datasets.agreement(20, 30, seed=0)
+behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+post = dv.DualViewMixture(n_warmup=50, n_draws=5, n_chains=1, random_state=0).fit(forum.features, behavior).posterior_
+print(*post["latent"].ravel(), *post["z"].ravel(), *post["alpha"].ravel())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not IN_RANGE, reason="This Numba is used without parts.")
+def test_a_fit_draws_the_same_numbers_with_and_without_parts(tmp_path):
+    """Each compiles the whole sampler."""
+    found = {}
+    for switch in ("1", "0"):
+        environment = os.environ | {compiling.SWITCH: switch, "NUMBA_CACHE_DIR": str(tmp_path / switch)}
+        environment |= {"PYTHONPATH": str(Path(dualview.__file__).parents[1])}
+        finished = subprocess.run([sys.executable, "-c", FIT], env=environment, capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stderr
+        found[switch] = finished.stdout.split()
+    assert len(found["1"]) == 5 * (20 + 20 + 1)
+    assert found["1"] == found["0"]
 
 
 MEMORY = """
@@ -210,33 +301,64 @@ def test_arrays_of_parts_are_given_back(package):
     assert given == taken
 
 
-@pytest.mark.parametrize("was_on", [True, False])
-def test_the_collector_rests_while_something_is_compiled(was_on: bool) -> None:
-    """Also when it fails; afterwards it is as it was."""
-    seen = []
+class _Look(event.Listener):
+    """Notes how often the garbage collector works whenever a function is about to be compiled, and right after."""
 
-    class Look(event.Listener):
-        def on_start(self, _: Any) -> None:
-            seen.append(gc.isenabled())
+    def __init__(self) -> None:
+        self.starts: list[tuple[int, ...]] = []
+        self.ends: list[tuple[int, ...]] = []
 
-        def on_end(self, _: Any) -> None:
-            pass
+    def on_start(self, _: Any) -> None:
+        self.starts.append(gc.get_threshold())
 
-    def good(x):
-        return x + 1
+    def on_end(self, _: Any) -> None:
+        self.ends.append(gc.get_threshold())
 
-    def bad(x):
-        return x.nothing
 
-    before = gc.isenabled()
-    try:
-        (gc.enable if was_on else gc.disable)()
-        with event.install_listener("numba:compile", Look()):
-            assert numba.njit(good)(1) == 2
-            with pytest.raises(numba.TypingError):
-                numba.njit(bad)(1)
-        assert gc.isenabled() == was_on
-    finally:
-        (gc.enable if before else gc.disable)()
-    assert seen == [False] * len(seen)
-    assert seen
+def _plus_one(x):
+    return x + 1
+
+
+def _nothing(x):
+    return x.nothing
+
+
+@pytest.fixture(params=[(700, 10, 10), (10**7, 10, 10), (0, 10, 10)], ids=["often", "rarely", "never"])
+def collector(request):
+    """How often the collector works before something is compiled."""
+    before = gc.get_threshold()
+    gc.set_threshold(*request.param)
+    yield request.param
+    gc.set_threshold(*before)
+
+
+def _compile_one_and_fail_with_another(decorator) -> None:
+    assert decorator(_plus_one)(1) == 2
+    with pytest.raises(numba.TypingError):
+        decorator(_nothing)(1)
+
+
+def test_the_collector_works_rarely_while_a_kernel_is_compiled(monkeypatch, collector):
+    """Also when that fails; afterwards it works as before. Nobody's choice of fewer collections, or none, is overruled."""
+    rarely = _with_parts(monkeypatch)._NEW_OBJECTS
+    kernel = compiling.uncached(_plus_one)
+
+    def outer(x):
+        return kernel(x)
+
+    with event.install_listener("numba:compile", look := _Look()):
+        assert compiling.uncached(outer)(1) == 2
+        assert gc.get_threshold() == collector
+    first, *others = collector
+    inside = (max(first, rarely) if first else 0, *others)
+    assert look.starts == [collector, inside]  # the part is compiled while its caller is
+    _compile_one_and_fail_with_another(compiling.uncached)
+    assert gc.get_threshold() == collector
+    assert gc.isenabled()
+
+
+def test_the_collector_works_as_always_while_other_functions_are_compiled(collector):
+    with event.install_listener("numba:compile", look := _Look()):
+        _compile_one_and_fail_with_another(numba.njit)
+    assert look.starts == look.ends == [collector] * 2
+    assert gc.get_threshold() == collector

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import elementwise
 from scipy.special import logsumexp, ndtr
 
+from dualview.checks import interval_ends
 from dualview.errors import InputError
 from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 
@@ -110,10 +111,7 @@ class NormalMixture(Mixture):
 
     def interval(self, probability: float = 0.95) -> Array:
         """Central interval of each case, (n, 2): quantiles of the mixture, not a normal approximation of it."""
-        if not 0 < probability < 1:
-            raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
-        tail = 0.5 * (1 - probability)
-        return np.column_stack([self.quantile(tail), self.quantile(1 - tail)])
+        return np.stack([self.quantile(end) for end in interval_ends(probability)], axis=-1)
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent draws of each case, (n, cases)."""

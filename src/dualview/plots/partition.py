@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.errors import InputError
+from dualview.checks import interval_ends
 from dualview.mixture import DualViewMixture
 from dualview.plots.canvas import (
     ALERT,
@@ -92,8 +92,7 @@ def clusters(model: DualViewMixture | Posterior, axes: Any = None, probability: 
     ('number of clusters', 'size (users)')
     """
     post = posterior_of(model)
-    if not 0 < probability < 1:
-        raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
+    interval_ends(probability)  # refuses what is no probability before anything is drawn
     sizes = _sizes_by_rank(post.flat("z"))
     estimate = _sizes_by_rank(labels_of(model)[None, :])[0]
     number, size = panels(axes, 1, 2, (9.5, 3.8), width_ratios=(1, 1.25))[0]
@@ -160,8 +159,7 @@ def _share_text(share: float) -> str:
 def _draw_sizes(ax: "Axes", sizes: NDArray[np.int64], estimate: NDArray[np.int64], probability: float) -> None:
     """Means and intervals over draws (N, K) of sizes by rank, and the sizes of an estimate."""
     ranks = np.arange(1, sizes.shape[1] + 1)
-    tail = 0.5 * (1 - probability)
-    low, high = np.quantile(sizes, [tail, 1 - tail], axis=0)
+    low, high = np.quantile(sizes, interval_ends(probability), axis=0)
     marker = float(np.clip(150 / len(ranks), 3, 6.5))
     ticks = TRUTH | {"s": (2.2 * marker) ** 2}
     ax.vlines(ranks, low, high, color=MAIN, linewidth=float(np.clip(60 / len(ranks), 1.5, 3)), zorder=1)

@@ -121,7 +121,8 @@ def latent(
     >>> plots.latent(model, truth=forum.latent).get_ylabel()
     'latent coefficient'
     """
-    name, median, (low, high) = _latent_part(model, part, probability)
+    name, median, interval = _latent_part(model, part, probability)
+    low, high = interval.T
     true = _truth(truth, len(low))
     ax = one_panel(ax)
     place = np.empty(len(median))
@@ -200,18 +201,18 @@ def _draw_ellipse(ax: "Axes", points: Array, **line: Any) -> None:
 
 
 def _latent_part(model: DualViewMixture, part: int | str, probability: float) -> tuple[str, Array, Array]:
-    """What one number of the latent vectors is called, its medians (U,), and ends of its central intervals (2, U)."""
+    """What one number of the latent vectors is called, its medians (U,), and its central intervals (U, 2)."""
     post = posterior_of(model)
     if "latent" not in post:
         raise InputError("This model was fitted without a behaviour, so it has no latent coefficients: fit(X, behavior) has.")
-    names, median, ends = post.latent_names, model.latent_, post.interval("latent", probability)
+    names, median, intervals = post.latent_names, model.latent_, post.interval("latent", probability)
     if len(names) == 1:
-        return "latent coefficient", median, ends
+        return "latent coefficient", median, intervals
     try:
         place = names.index(part) if isinstance(part, str) else range(len(names))[operator.index(part)]
     except (TypeError, ValueError, IndexError):
         raise InputError(f"part must be a position or a name among {', '.join(names)}; got {part!r}.") from None
-    return f"latent coefficient of {names[place]}", median[:, place], ends[..., place]
+    return f"latent coefficient of {names[place]}", median[:, place], intervals[:, place]
 
 
 def _truth(truth: ArrayLike | None, n_users: int) -> Array | None:

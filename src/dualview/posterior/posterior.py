@@ -16,6 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, Likelihood, behavior_from
+from dualview.checks import interval_ends
 from dualview.errors import InputError
 from dualview.inference.storage import Moments, Record
 from dualview.partitions import PartitionPrior, partition_prior
@@ -200,11 +201,21 @@ class Posterior:
         return np.asarray(self.flat("latent").mean(axis=0))
 
     def interval(self, name: str, probability: float = 0.95) -> NDArray[Any]:
-        """Ends (2, …) of the central interval of something drawn."""
-        if not 0 < probability < 1:
-            raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
-        tail = 0.5 * (1 - probability)
-        return np.asarray(np.quantile(self.flat(name), [tail, 1 - tail], axis=0))
+        """Central interval of each number of something drawn, (…, 2): low and high along the last axis.
+
+        Examples
+        --------
+        >>> import dualview as dv
+        >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+        >>> post = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features).posterior_
+        >>> post.interval("alpha", 0.9).shape, post.interval("features.base_mean", 0.9).shape
+        ((2,), (2, 2))
+        >>> low, high = post.interval("features.base_mean", 0.9).T
+        >>> bool((low < high).all())
+        True
+        """
+        ends = np.quantile(self.flat(name), interval_ends(probability), axis=0)
+        return np.asarray(np.moveaxis(ends, 0, -1))
 
     @cached_property
     def units(self) -> dict[str, Whitening]:

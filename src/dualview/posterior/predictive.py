@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from dualview.checks import numbers
+from dualview.checks import interval_ends, numbers
 from dualview.errors import InputError
 from dualview.outcomes import NormalMixture, Parts
 from dualview.outcomes.normal import NO_DENSITY
@@ -67,7 +67,7 @@ class VectorMixture:
         return np.column_stack([self.marginal(d).std for d in range(self._n_dims)])
 
     def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of each number by itself, (n, q, 2)."""
+        """Central interval of each number by itself, (n, q, 2): low and high along the last axis."""
         return np.stack([self.marginal(d).interval(probability) for d in range(self._n_dims)], axis=1)
 
     def _batches(self) -> Iterator[tuple[slice, VectorParts]]:
@@ -149,11 +149,8 @@ class WeightedDraws:
         return np.asarray(np.sqrt(self._average((self._values - self.mean) ** 2)))
 
     def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of each number, (n, 2) or (n, q, 2)."""
-        if not 0 < probability < 1:
-            raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
-        tail = 0.5 * (1 - probability)
-        return self._quantiles((tail, 1 - tail))
+        """Central interval of each number, (n, 2) or (n, q, 2): low and high along the last axis."""
+        return self._quantiles(interval_ends(probability))
 
     def _quantiles(self, probabilities: tuple[float, ...]) -> Array:
         """Quantiles of each number, (n, …) or (n, q, …)."""

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from dualview.checks import interval_ends
+
 Array = NDArray[np.float64]
 Users = NDArray[np.intp]
 Labels = NDArray[np.int64]
@@ -85,6 +87,6 @@ def separation(ranks: Array, labels: Labels) -> Array:
 def mean_latent(draws: Array, users: Users, probability: float = 0.95) -> MeanLatent:
     """The mean latent coefficient of some users, from draws (S, U) of everybody's."""
     own = draws[:, users].mean(axis=1)
-    tail = 0.5 * (1 - probability)
-    low, median, high = np.quantile(own, [tail, 0.5, 1 - tail])
+    low_end, high_end = interval_ends(probability)
+    low, median, high = np.quantile(own, [low_end, 0.5, high_end])
     return MeanLatent(float(median), float(low), float(high), float((own > draws.mean(axis=1)).mean()))

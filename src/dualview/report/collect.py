@@ -86,7 +86,7 @@ class _Run:
         if "latent" in self.post and self.post["latent"].ndim == 3:
             self.latent = self.post.flat("latent")
             self.latent_median = self.post.latent_median
-            self.low, self.high = self.post.interval("latent", 0.95)
+            self.low, self.high = self.post.interval("latent", 0.95).T
         self.powers: list[MeanLatent] = []
         if self.latent is not None:
             self.powers = [mean_latent(self.latent, item.users) for item in self.profiles]

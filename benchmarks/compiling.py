@@ -1,0 +1,79 @@
+"""What compiling kernels as parts of others gains: ``python -m benchmarks.compiling [--out compiling.json]``.
+
+Each row is a fresh process with an empty cache of compiled code. It fits a model of one draw, for which everything is compiled,
+and then a longer one, whose speed shows what the compiled code is worth and whose draws must be the same in every row.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+N_DRAWS = 20_000
+
+PROGRAM = """
+import hashlib, json, resource, sys, time, warnings
+import dualview as dv
+warnings.simplefilter("ignore")
+if sys.argv[2] == "collector":
+    from dualview.kernels import parts
+    parts._with_rare_collections = lambda compile_function: compile_function()
+forum = dv.datasets.agreement(50, 100, seed=0)
+behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+
+def fit(n):
+    cpu, wall = time.process_time(), time.perf_counter()
+    model = dv.DualViewMixture(n_warmup=n - 1, n_draws=1, n_chains=1, random_state=0).fit(forum.features, behavior)
+    return time.process_time() - cpu, time.perf_counter() - wall, model.posterior_
+
+cpu, wall, _ = fit(1)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+n = int(sys.argv[1])
+fit(100)
+spent, _, posterior = fit(n)
+draws = hashlib.sha256(posterior["latent"].tobytes() + posterior["z"].tobytes()).hexdigest()
+print(json.dumps({"cpu_s": cpu, "wall_s": wall, "peak_gb": peak, "iteration_us": 1e6 * spent / n, "draws": draws}))
+"""
+
+ROWS = (
+    ("parts, the default", "1", "rarely"),
+    ("parts, the collector as always", "1", "collector"),
+    ("no parts (`DUALVIEW_COMPILE_PARTS=0`)", "0", "rarely"),
+)
+
+
+def measure(switch: str, collector: str) -> dict[str, Any]:
+    """Seconds to a first fit, peak memory until then, speed and draws of a longer fit, in a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"NUMBA_CACHE_DIR": folder, "DUALVIEW_COMPILE_PARTS": switch}
+        command = [sys.executable, "-c", PROGRAM, str(N_DRAWS), collector]
+        finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    result: dict[str, Any] = json.loads(finished.stdout)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compiling", description=__doc__)
+    parser.add_argument("--out", type=Path, default=None, help="write the numbers as JSON")
+    options = parser.parse_args()
+    rows = {name: measure(switch, collector) for name, switch, collector in ROWS}
+    first = next(iter(rows.values()))
+    print("| kernels | CPU (s) | ratio | wall time (s) | peak (GB) | iteration (µs) |\n|---|---|---|---|---|---|")
+    for name, row in rows.items():
+        print(
+            f"| {name} | {row['cpu_s']:.1f} | {row['cpu_s'] / first['cpu_s']:.2f} | {row['wall_s']:.1f} | "
+            f"{row['peak_gb']:.2f} | {row['iteration_us']:.0f} |"
+        )
+    same = len({row["draws"] for row in rows.values()}) == 1
+    print("\nThe draws are the same in every row." if same else "\nThe draws differ between rows.")
+    if options.out is not None:
+        options.out.write_text(json.dumps(rows, indent=1))
+        print(f"\nwrote {options.out}")
+
+
+if __name__ == "__main__":
+    main()
