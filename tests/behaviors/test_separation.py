@@ -39,7 +39,7 @@ def weighted_prior(pooling):
     return latent, weights / weights.sum()
 
 
-@pytest.mark.parametrize("pooling", [None, "cluster"])
+@pytest.mark.parametrize("pooling", [None, pytest.param("cluster", marks=pytest.mark.slow)])
 def test_moments_and_quantiles_are_those_of_the_posterior(pooling):
     draws = fitted(1, pooling).posterior_["latent"].reshape(N_CHAINS, N_DRAWS, -1)
     latent, weights = weighted_prior(pooling)

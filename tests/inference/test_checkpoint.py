@@ -267,4 +267,4 @@ def test_interrupt_during_warm_up_is_an_interrupt() -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt, match="no draws yet"):
-        fit(None, progress=press)
+        fit(None, progress=press, n_jobs=1)

@@ -267,7 +267,7 @@ MUTANTS = {
 
 
 RUN_AWAY = {"no-tilt", "location-takes-all-for-yes"}  # large odds get ever larger, beyond the range of numbers
-QUICK_MUTANTS = {"noise-counts-users", "no-tilt"}
+QUICK_MUTANTS = {"no-tilt"}
 
 
 @pytest.mark.parametrize("mutant", [mutant if mutant in QUICK_MUTANTS else slow(mutant) for mutant in MUTANTS])
