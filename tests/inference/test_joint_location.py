@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks import ACCEPT, REJECT, joint_test, mutate, rebind, worst
+from checks import ACCEPT, REJECT, LostChainsError, joint_test, mutate, rebind, worst
 from dualview.behaviors import thread_regression
 from dualview.inference import gibbs
 from dualview.kernels import location
@@ -87,7 +87,7 @@ def forgets_the_precision_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pulls_the_wrong_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """b with −Eᵀr, in each of the three ways through the observations."""
-    effects = mutate(location.add_effects, "linear[i] += weighted", "linear[i] -= weighted")
+    effects = mutate(location.add_effects, "linear[i] += product", "linear[i] -= product")
     gram = mutate(location.add_gram, "linear[i] -= precision[0]", "linear[i] = -linear[i] + precision[0]")
     apart = mutate(location.add_apart, "* n_dims + i] += pull[i]", "* n_dims + i] -= pull[i]")
     install(monkeypatch, add_effects=effects, add_gram=gram, add_apart=apart)
@@ -125,4 +125,8 @@ def ways() -> list[Any]:
 @pytest.mark.parametrize(("mutant", "name", "with_gram"), ways())
 def test_mutant_is_rejected(mutant: Any, name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
-    assert worst_score(name, with_gram, monkeypatch)[1] > REJECT
+    try:
+        _, size = worst_score(name, with_gram, monkeypatch)
+    except LostChainsError:  # its chains run away, which a right sampler's do not
+        return
+    assert size > REJECT
