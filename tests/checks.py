@@ -178,7 +178,7 @@ def joint_test(
     while len(averages) < n_chains:
         try:
             averages.append(_chain_average(rng, model, length, step))
-        except (DegenerateError, ValueError, RuntimeWarning):  # the last: the logarithm of a number that ran out of range
+        except (DegenerateError, ValueError):
             n_lost += 1
             if n_lost > 0.02 * n_chains:
                 raise LostChainsError("too many chains ran out of the range of numbers") from None

@@ -70,7 +70,7 @@ def _header(file: io.TextIOBase) -> _Header:
 
 
 def _body(file: io.TextIOBase, width: int) -> NDArray[np.float64]:
-    """The numbers below the header, so many a row."""
+    """The numbers below the header, as rows of a given length."""
     lines = file.read()
     if "%" in lines:
         lines = "\n".join(line for line in lines.splitlines() if not line.startswith("%"))

@@ -268,7 +268,6 @@ MUTANTS = {
 
 RUN_AWAY = {"no-tilt", "location-takes-all-for-yes", "location-leaves-users-behind"}  # odds get ever larger, out of range
 QUICK_MUTANTS = {"no-tilt"}
-CHAINS = {"location-takes-all-for-yes": 600}  # the chains that run away are left out, and are those that show it best
 
 
 @pytest.mark.parametrize("mutant", [mutant if mutant in QUICK_MUTANTS else slow(mutant) for mutant in MUTANTS])
@@ -276,8 +275,8 @@ def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> Non
     install, name = MUTANTS[mutant]
     install(monkeypatch)
     try:
-        _, size = worst(joint_test(MODELS[name](), seed=0, n_chains=CHAINS.get(mutant, 250)))
-    except LostChainsError:
+        _, size = worst(joint_test(MODELS[name](), seed=0))
+    except (LostChainsError, RuntimeWarning):  # either fails the test of a right sampler too
         assert mutant in RUN_AWAY
     else:
         assert size > REJECT

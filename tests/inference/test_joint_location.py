@@ -127,6 +127,6 @@ def test_mutant_is_rejected(mutant: Any, name: str, with_gram: bool, monkeypatch
     mutant(monkeypatch)
     try:
         _, size = worst_score(name, with_gram, monkeypatch)
-    except LostChainsError:  # its chains run away, which a right sampler's do not
+    except (LostChainsError, RuntimeWarning):  # its chains run out of range, which fails the test of a right sampler too
         return
     assert size > REJECT

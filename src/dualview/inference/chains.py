@@ -210,7 +210,7 @@ def _without_failed(chains: list[Chain]) -> list[Chain]:
 def _in_threads(
     chains: list[Chain], n_workers: int, progress: Progress | None, stop: threading.Event
 ) -> list[Record | Failure]:
-    """What comes of each chain, so many at a time.
+    """The outcome of each chain; n_workers of them run at a time.
 
     Their threads have ended when this function returns or raises: compiled code that runs while the interpreter goes down can
     crash the process.
