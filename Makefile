@@ -49,7 +49,7 @@ test-slow: $(VENV)/ready
 
 # Numba's cache does not tell code with checks from code without, so this code has a cache of its own.
 test-bounds: $(VENV)/ready
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.bounds_cache $(BIN)/pytest -n $(WORKERS) tests/kernels tests/inference
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.bounds_cache $(BIN)/pytest -n $(WORKERS) tests/numerics tests/views tests/behaviors tests/partitions tests/engines tests/chains
 
 # Each Numba has an environment of its own, with the packages that a fit needs. Keep NUMBAS and TESTED of kernels/compiling.py alike.
 NUMBAS ?= 0.61 0.68
@@ -62,8 +62,8 @@ $(VENV)-numba-%/ready: pyproject.toml
 .PRECIOUS: $(VENV)-numba-%/ready
 
 test-numba-%: $(VENV)-numba-%/ready
-	NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest -m "slow or not slow" tests/kernels/test_compiling.py
-	DUALVIEW_COMPILE_PARTS=0 NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest tests/kernels/test_compiling.py
+	NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest -m "slow or not slow" tests/numerics/test_compiling.py
+	DUALVIEW_COMPILE_PARTS=0 NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest tests/numerics/test_compiling.py
 
 test-numba: $(NUMBAS:%=test-numba-%)
 

@@ -18,10 +18,10 @@ import numpy as np
 
 import dualview as dv
 from benchmarks import mixing, scale
+from dualview.chains.chains import Chain, Schedule
 from dualview.engines.gibbs import GibbsEngine
-from dualview.inference.chains import Chain, Schedule
 from dualview.model import Model
-from dualview.partitions import partition_prior
+from dualview.partitions.priors import partition_prior
 from dualview.units import Whitening
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))

@@ -20,7 +20,7 @@ import hashlib, json, resource, sys, time, warnings
 import dualview as dv
 warnings.simplefilter("ignore")
 if sys.argv[2] == "collector":
-    from dualview.kernels import parts
+    from dualview.numerics import parts
     parts._with_rare_collections = lambda compile_function: compile_function()
 forum = dv.datasets.agreement(50, 100, seed=0)
 behavior = dv.SharedOutcome(forum.participation, forum.outcome)

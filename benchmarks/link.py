@@ -38,11 +38,11 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 import dualview as dv
-from dualview.behaviors.restricted import Columns, fit_restricted
+from dualview.behaviors.likelihoods.restricted import Columns, fit_restricted
 from dualview.experiments.sections.parts import table
+from dualview.files.writing import write_whole
 from dualview.forum.data import ForumData, ForumThreads
 from dualview.posterior import diagnostics
-from dualview.writing import write_whole
 
 Array = NDArray[np.float64]
 

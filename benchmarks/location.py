@@ -13,12 +13,12 @@ import numpy as np
 
 import dualview as dv
 from benchmarks.mixing import effective, problem
-from dualview.inference import gibbs
-from dualview.kernels import location
-from dualview.kernels.streams import stream_of
+from dualview.engines.gibbs import step as gibbs
 from dualview.model import Model, State
-from dualview.partitions import partition_prior
+from dualview.numerics.streams import stream_of
+from dualview.partitions.priors import partition_prior
 from dualview.units import Whitening
+from dualview.views.gaussian import location
 
 SEEDS = (0, 1, 2)
 with_the_move = location.relocate_in_turn

@@ -14,10 +14,10 @@ from arviz_stats.base import array_stats
 
 import dualview as dv
 from benchmarks import peers, plain
+from dualview.chains.chains import Chain, Schedule
 from dualview.engines.gibbs import GibbsEngine
-from dualview.inference.chains import Chain, Schedule
 from dualview.model import Model
-from dualview.partitions import partition_prior
+from dualview.partitions.priors import partition_prior
 from dualview.posterior.scalars import anchor_pairs
 from dualview.units import Whitening
 

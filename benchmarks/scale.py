@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 
 import dualview as dv
-from dualview.inference import gibbs
+from dualview.engines.gibbs import step as gibbs
 from dualview.model import Model
-from dualview.partitions import partition_prior
+from dualview.partitions.priors import partition_prior
 from dualview.units import Whitening
 
 N_CLUSTERS, N_FEATURES, N_PARTICIPANTS = 10, 8, 6

@@ -16,10 +16,10 @@ import numpy as np
 
 import dualview as dv
 from benchmarks import mixing, scale
-from dualview.inference import gibbs
-from dualview.kernels import splits
+from dualview.engines.gibbs import split_merge as splits
+from dualview.engines.gibbs import step as gibbs
 from dualview.model import Model
-from dualview.partitions import partition_prior
+from dualview.partitions.priors import partition_prior
 from dualview.posterior.diagnostics import table
 from dualview.units import Whitening
 

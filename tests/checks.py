@@ -18,12 +18,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.engines.gibbs import step as gibbs
 from dualview.errors import DegenerateError
-from dualview.inference import gibbs
-from dualview.kernels import densities
-from dualview.kernels.linalg import cholesky
 from dualview.model import Model, State
+from dualview.numerics.linalg import cholesky
 from dualview.views import PooledState
+from dualview.views.gaussian import density as densities
 
 ACCEPT = 4.5
 REJECT = 6.0

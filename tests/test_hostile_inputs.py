@@ -19,7 +19,7 @@ from scipy.io import mmread, mmwrite
 
 import dualview as dv
 from dualview import cli
-from dualview.matrix_market import read_matrix
+from dualview.files.matrix_market import read_matrix
 from forum import small
 
 SCENARIO = dv.datasets.agreement(12, 24, seed=0)

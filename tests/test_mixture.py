@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dualview as dv
+from dualview.engines.starts import KMeansStart
 from dualview.errors import DataWarning, DegenerateError
-from dualview.starts import KMeansStart
 
 # These runs are too short to converge, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")

@@ -13,7 +13,7 @@ from scipy.stats import wishart
 
 import dualview as dv
 from dualview.errors import DataWarning, DegenerateError, InputError
-from dualview.features import can_shrink, repeats_text, tied_columns
+from dualview.inputs.features import can_shrink, repeats_text, tied_columns
 
 # These runs are too short to converge, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
@@ -117,7 +117,7 @@ class TestFeatures:
             fit(pd.DataFrame(X, columns=["a\0ge", "height"]))
 
     def test_more_columns_than_memory_has_room_for(self, monkeypatch):
-        monkeypatch.setattr("dualview.features._memory", lambda: 1e3)
+        monkeypatch.setattr("dualview.inputs.features._memory", lambda: 1e3)
         with pytest.raises(InputError, match=r"X has 2 columns: 100 draws of two 2 × 2 matrices take .* Leave columns out"):
             fit(n_draws=100)
         assert finite(fit(n_draws=3))

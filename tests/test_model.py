@@ -6,9 +6,9 @@ import pytest
 import naive
 from dualview.behaviors import SharedOutcome
 from dualview.model import Model, State
-from dualview.partitions import ChineseRestaurant, FiniteDirichlet, OneCluster
+from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
 from dualview.units import GaussianPrior
-from dualview.views.gaussian import Components, GaussianState
+from dualview.views.gaussian.view import Components, GaussianState
 from yardsticks import check_constant, check_same_means, positive_definite, upper_factor
 
 N_USERS, N_THREADS, N_FEATURES = 7, 6, 3

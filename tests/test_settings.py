@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 import dualview as dv
-from dualview import cli, runs
+from dualview import cli
 from dualview.errors import FileError, InputError
 from dualview.forum import application
 from dualview.forum.columns import ROLES, GivenColumns
 from dualview.forum.options import UNITS, ForumOptions, ForumSettings
 from dualview.report.settings import fit_command
+from dualview.runs import run as runs
 from dualview.settings import (
     Columns,
     Settings,

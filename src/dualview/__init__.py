@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from dualview import datasets, errors, forum, plots, report
     from dualview.behaviors import BinaryOutcomes, PairwiseChoices, SharedOutcome, UserRegression
     from dualview.comparison import compare
-    from dualview.concentrations import Gamma, InverseGamma
     from dualview.cross_validation import OverObservations
     from dualview.forum.data import read_forum
     from dualview.mixture import DualViewMixture
+    from dualview.partitions.alpha import Gamma, InverseGamma
     from dualview.posterior import Posterior, load
     from dualview.units import GaussianPrior
 
@@ -21,9 +21,9 @@ _HOMES = {
     "compare": "dualview.comparison",
     "BinaryOutcomes": "dualview.behaviors",
     "DualViewMixture": "dualview.mixture",
-    "Gamma": "dualview.concentrations",
+    "Gamma": "dualview.partitions.alpha",
     "GaussianPrior": "dualview.units",
-    "InverseGamma": "dualview.concentrations",
+    "InverseGamma": "dualview.partitions.alpha",
     "OverObservations": "dualview.cross_validation",
     "PairwiseChoices": "dualview.behaviors",
     "Posterior": "dualview.posterior",

@@ -97,7 +97,7 @@ def fit(
     quiet
         Errors and the summary only.
     """
-    from dualview.runs import Request, fit_run
+    from dualview.runs.run import Request, fit_run
 
     request = Request(
         users=str(users.absolute()),
@@ -130,7 +130,7 @@ def resume(run: Path, *, draws: int | None = None, jobs: int = -1, quiet: bool =
     quiet
         Errors and the summary only.
     """
-    from dualview.runs import Request, fit_run
+    from dualview.runs.run import Request, fit_run
 
     if (run / "forum.json").exists():
         from dualview.forum.application import resume_forum
@@ -174,7 +174,7 @@ def predict(
     drop_unknown
         Leave out rows of users unknown to the fit.
     """
-    from dualview.runs import predict_run
+    from dualview.runs.run import predict_run
 
     place = run / "predictions.csv" if out is None else out
     print(predict_run(run, threads, place, probability, drop_unknown, outcomes))
@@ -194,7 +194,7 @@ def summary(run: Path, *, json: bool = False) -> None:
     """
     from json import dumps
 
-    from dualview.runs import summarise, summary_text
+    from dualview.runs.run import summarise, summary_text
 
     found = summarise(run)
     print(dumps(found, indent=2) if json else summary_text(found))
@@ -215,7 +215,7 @@ def compare(runs: tuple[Path, ...], *, out: Path | None = None) -> None:
     out
         Where to write the table, as JSON; comparison.json in the folder of each run by default.
     """
-    from dualview.rankings import FILE, rank_runs
+    from dualview.runs.rankings import FILE, rank_runs
 
     ranking = rank_runs(runs)
     print(ranking.text(), flush=True)
@@ -235,7 +235,7 @@ def plot(run: Path) -> None:
     run
         Folder of a finished run; pictures go to its folder plots.
     """
-    from dualview.runs import plot_run
+    from dualview.runs.run import plot_run
 
     print(f"Wrote {', '.join(str(path) for path in plot_run(run))}.")
 

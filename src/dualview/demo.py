@@ -22,8 +22,8 @@ from dualview._version import __version__
 from dualview.behaviors import SharedOutcome
 from dualview.datasets import Forum, agreement
 from dualview.errors import InputError
+from dualview.files.writing import make_folder, write_whole
 from dualview.mixture import DualViewMixture
-from dualview.writing import make_folder, write_whole
 
 _NOISE_VARIANCE = 5.0
 _N_CHAINS = 2

@@ -16,12 +16,17 @@ from sklearn.base import BaseEstimator, ClusterMixin
 
 from dualview.behaviors import Behavior, Likelihood
 from dualview.behaviors.base import check_inherits
+from dualview.behaviors.likelihoods.linked import LinkedLikelihood
+from dualview.chains.chains import Chain, Progress, Schedule, check_length, run_chains
+from dualview.chains.progress import Bar
+from dualview.chains.run_folder import RunFolder, versions
+from dualview.chains.storage import Record
 from dualview.checks import positive_number, whole_number
-from dualview.concentrations import concentration, concentration_from_text
-from dualview.digests import digest
 from dualview.engines.gibbs import GibbsEngine
+from dualview.engines.starts import GivenStart, KMeansStart, Labels, Start, check_init
 from dualview.errors import ConvergenceWarning, DataWarning, DegenerateError, InputError
-from dualview.features import (
+from dualview.files.digests import digest
+from dualview.inputs.features import (
     check_room,
     checked_features,
     feature_names,
@@ -32,17 +37,12 @@ from dualview.features import (
     warn_of_many_features,
     warn_of_ties,
 )
-from dualview.inference.chains import Chain, Progress, Schedule, check_length, run_chains
-from dualview.inference.progress import Bar
-from dualview.inference.run_folder import RunFolder, versions
-from dualview.inference.storage import Record
-from dualview.link import LinkedLikelihood
 from dualview.model import Model
-from dualview.partitions import partition_prior
+from dualview.partitions.alpha import concentration, concentration_from_text
+from dualview.partitions.priors import partition_prior
 from dualview.posterior import Posterior
 from dualview.predictions import Placement, Predictions
 from dualview.settings import Settings, check_values, choices, defaults, setting_names
-from dualview.starts import GivenStart, KMeansStart, Labels, Start, check_init
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Likelihood
 from dualview.behaviors.base import Params, check_inherits
-from dualview.kernels.hyperprior import PUBLISHED, Hyperprior
-from dualview.partitions import PartitionPrior
+from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
+from dualview.partitions.priors import PartitionPrior
 from dualview.views import GaussianView, PooledView, View, ViewState
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior
 from dualview.errors import InputError
-from dualview.features import checked_features, feature_names, row_ids, warn_of_projection
+from dualview.inputs.features import checked_features, feature_names, row_ids, warn_of_projection
 from dualview.outcomes import Mixture, NormalMixture
 from dualview.posterior import Posterior
 from dualview.posterior.new_users import Candidates, NewUsers, outcomes, outcomes_given

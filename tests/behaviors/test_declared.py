@@ -11,12 +11,12 @@ import pytest
 import dualview as dv
 from dualview.behaviors import behavior_from
 from dualview.behaviors.base import Behavior, Likelihood, Terms
+from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.panel import PerUser
 from dualview.errors import InputError
-from dualview.kernels.hyperprior import FINITE_VARIANCES, PUBLISHED
-from dualview.link import LinkedLikelihood
 from dualview.model import Model
-from dualview.partitions import ChineseRestaurant
+from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED
+from dualview.partitions.priors import ChineseRestaurant
 
 SOURCE = Path(dv.__file__).parent
 RNG = np.random.default_rng(0)

@@ -8,10 +8,10 @@ from scipy.stats import chi2, kstest, multivariate_normal
 
 import dualview as dv
 from dualview.behaviors import Behavior
+from dualview.engines.gibbs import step as gibbs
 from dualview.errors import DataWarning, InputError
-from dualview.inference import gibbs
 from dualview.model import Model, State
-from dualview.partitions import ChineseRestaurant
+from dualview.partitions.priors import ChineseRestaurant
 from dualview.units import GaussianPrior
 
 Q = 3

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dualview.chains.chains import Chain, Schedule, run_chains
+from dualview.chains.run_folder import RunFolder
+from dualview.chains.storage import Record
 from dualview.engines.base import Engine, Info
+from dualview.engines.gibbs import step as gibbs
 from dualview.errors import DegenerateError
-from dualview.inference import gibbs
-from dualview.inference.chains import Chain, Schedule, run_chains
-from dualview.inference.run_folder import RunFolder
-from dualview.inference.storage import Record
 from dualview.model import Model, State
-from dualview.partitions import ChineseRestaurant
+from dualview.partitions.priors import ChineseRestaurant
 
 N_USERS = 5
 MODEL = Model(ChineseRestaurant(), np.random.default_rng(0).standard_normal((N_USERS, 1)), None, N_USERS)

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from dualview.errors import InputError
-from dualview.features import tied_columns
 from dualview.forum.scaling import scale
+from dualview.inputs.features import tied_columns
 
 
 def rng() -> np.random.Generator:

@@ -6,10 +6,11 @@ from scipy import integrate, stats
 
 import dualview as dv
 from checks import ACCEPT
-from dualview.kernels import densities, gaussian
-from dualview.kernels.streams import stream_of
+from dualview.numerics.streams import stream_of
 from dualview.posterior.fresh import Base, FreshClusters, log_chi_squares
 from dualview.posterior.new_users import Candidates, NewUsers
+from dualview.views.gaussian import conditionals as gaussian
+from dualview.views.gaussian import density as densities
 
 
 def base_of(n_dims: int, dof: float, n_draws: int = 1) -> Base:

@@ -6,7 +6,7 @@ from sklearn.metrics import mutual_info_score
 
 import naive
 from dualview.errors import InputError
-from dualview.kernels import search
+from dualview.numerics import partition_search as search
 from dualview.posterior import partition
 
 

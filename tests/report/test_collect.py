@@ -11,13 +11,14 @@ import pandas as pd
 import pytest
 
 import dualview as dv
-from dualview import cli, runs
+from dualview import cli
 from dualview.errors import FileError
-from dualview.rankings import Ranking
 from dualview.report import collect as collecting
 from dualview.report import collect_run, render_page, words, write_report
 from dualview.report.extras import read_predictions
 from dualview.report.settings import fit_command
+from dualview.runs import run as runs
+from dualview.runs.rankings import Ranking
 from dualview.settings import Columns, Settings
 from report.conftest import FORUM, SHORT, USERS
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.checks import whole_number
 from dualview.errors import InputError, InputTypeError
-from dualview.kernels.hyperprior import PUBLISHED, Hyperprior
-from dualview.kernels.logit_location import Locations
+from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.outcomes import Outcome
 from dualview.units import GaussianPrior, Whitening
 

@@ -12,12 +12,12 @@ from scipy import sparse
 from scipy.special import log_expit
 
 from dualview.behaviors.base import Array, Forecast, Params, SampledEvidence
-from dualview.behaviors.logit import LogitPanel
+from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
 from dualview.behaviors.user_regression import design_matrix
 from dualview.checks import column_names, numbers, varies
-from dualview.digests import digest
 from dualview.errors import InputError
+from dualview.files.digests import digest
 from dualview.outcomes import BinaryOutcome
 from dualview.units import GaussianPrior, Whitening
 

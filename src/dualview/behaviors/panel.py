@@ -13,8 +13,8 @@ from scipy import sparse
 
 from dualview.behaviors.base import Array, Behavior, fold_positions
 from dualview.checks import names_text, whole_number
-from dualview.digests import digest
 from dualview.errors import InputError
+from dualview.files.digests import digest
 
 Users = NDArray[np.int64]
 

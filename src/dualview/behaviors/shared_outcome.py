@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dualview.behaviors.base import Behavior, Evidence, Forecast, Params, fold_positions
-from dualview.behaviors.restricted import likely_prior
-from dualview.behaviors.ridge import ridge_estimate
-from dualview.behaviors.thread_regression import ThreadRegression
+from dualview.behaviors.likelihoods.restricted import likely_prior
+from dualview.behaviors.likelihoods.ridge import ridge_estimate
+from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.checks import (
     check_range,
     column_names,
@@ -29,8 +29,8 @@ from dualview.checks import (
     rows_text,
     varies,
 )
-from dualview.digests import digest
 from dualview.errors import DataWarning, InputError
+from dualview.files.digests import digest
 from dualview.outcomes import NormalOutcome
 from dualview.units import GaussianPrior, Whitening
 

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from sklearn.covariance import ledoit_wolf
 
 from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, Params
+from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
-from dualview.behaviors.panel_regression import NoisePrior, PanelRegression
 from dualview.checks import column_names, numbers, positive_number, refuse_repeated_columns, varies
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import NormalOutcome

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.inference.storage import PackedDraws
+from dualview.chains.storage import Record
 from dualview.model import Model, State
 
 
@@ -23,7 +23,7 @@ class Info(NamedTuple):
     n_clusters: int
     n_opened: int
     n_steps: int
-    draws: PackedDraws | None
+    draws: Record | None
     last: State | None
 
 

@@ -13,8 +13,8 @@ import joblib
 
 from dualview.errors import FileError
 from dualview.experiments.cells import Cell
-from dualview.threads import n_cores
-from dualview.writing import make_folder, write_whole
+from dualview.files.writing import make_folder, write_whole
+from dualview.numerics.parallel import n_cores
 
 Work = Callable[[Cell], dict[str, Any]]
 

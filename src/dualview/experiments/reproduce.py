@@ -22,8 +22,8 @@ from dualview.experiments.results import FLOOR, compared, tidy
 from dualview.experiments.sections import SECTIONS, Findings, Section, table
 from dualview.experiments.studies import ALL, STUDIES, Plan, chosen
 from dualview.experiments.work import run_cell
+from dualview.files.writing import make_folder, write_whole
 from dualview.plots import require_matplotlib
-from dualview.writing import make_folder, write_whole
 
 _SCENARIOS = ("agreement", "disagreement", "iris")
 _DPI = 110

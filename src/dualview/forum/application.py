@@ -43,8 +43,9 @@ import pandas as pd
 from scipy.io import mmwrite
 
 from dualview._version import __version__
-from dualview.digests import digest
 from dualview.errors import ConvergenceWarning, FileError, InputError, MissingExtraError
+from dualview.files.digests import digest
+from dualview.files.writing import make_folder, write_whole
 from dualview.forum.activity import MEANINGS
 from dualview.forum.data import ForumData, ForumThreads, forum_data
 from dualview.forum.example import example_posts
@@ -53,9 +54,8 @@ from dualview.forum.roles import roles, roles_text
 from dualview.forum.scores import Evaluation, baselines, evaluate
 from dualview.mixture import DualViewMixture
 from dualview.outcomes import NormalMixture
-from dualview.runs import Request, check_settings, check_whole, estimator, fit_run, opened
+from dualview.runs.run import Request, check_settings, check_whole, estimator, fit_run, opened
 from dualview.settings import Settings, column_option_name, command_words, option_words
-from dualview.writing import make_folder, write_whole
 
 
 def run_forum(

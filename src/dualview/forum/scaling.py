@@ -12,8 +12,8 @@ from scipy.stats import skew
 
 from dualview.checks import varies
 from dualview.errors import InputError
-from dualview.features import tied_columns
 from dualview.forum.activity import WHOLE_NUMBERS
+from dualview.inputs.features import tied_columns
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.ridge import ridge_estimate
+from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.forum.data import RARE, ForumData, ForumThreads
 from dualview.outcomes import NormalMixture
 

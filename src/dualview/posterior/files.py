@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from dualview.errors import FileError
-from dualview.writing import write_whole
+from dualview.files.writing import write_whole
 
 FORMAT = "dualview posterior"
 VERSION = 1

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv, gammaln
 
-from dualview.kernels.draws import wishart_factor
-from dualview.kernels.streams import stream_of
+from dualview.numerics.draws import wishart_factor
+from dualview.numerics.streams import stream_of
 
 Array = NDArray[np.float64]
 

@@ -15,11 +15,11 @@ from scipy.special import logsumexp
 
 from dualview.behaviors.base import ClusterNoise, Evidence, Forecast, SampledEvidence
 from dualview.errors import DataWarning, InputError
-from dualview.kernels import densities
 from dualview.outcomes import Mixture, NormalMixture, Parts
 from dualview.posterior.fresh import Component, FreshClusters
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.predictive import VectorMixture, VectorParts, WeightedDraws
+from dualview.views.gaussian import density as densities
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.errors import InputError
-from dualview.kernels import pairs, search
+from dualview.numerics import partition_search as search
+from dualview.numerics import similarity as pairs
 
 Labels = NDArray[np.int64]
 Array = NDArray[np.float64]

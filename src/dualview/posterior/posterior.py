@@ -16,10 +16,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, Likelihood, behavior_from
+from dualview.chains.storage import Moments, Record
 from dualview.checks import interval_ends
 from dualview.errors import InputError
-from dualview.inference.storage import Moments, Record
-from dualview.partitions import PartitionPrior, partition_prior
+from dualview.partitions.priors import PartitionPrior, partition_prior
 from dualview.posterior import diagnostics, files
 from dualview.posterior import partition as partitions
 from dualview.posterior.fresh import Base

@@ -22,7 +22,7 @@ from dualview.report.extras import ForumFiles, Predicted, read_activity, read_fo
 from dualview.report.fits import fits_section
 from dualview.report.numbers import decimals, estimate, number, rounded, share
 from dualview.report.settings import settings_section
-from dualview.runs import opened
+from dualview.runs.run import opened
 
 Array = NDArray[np.float64]
 Users = NDArray[np.intp]

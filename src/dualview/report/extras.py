@@ -16,8 +16,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from dualview.errors import FileError
+from dualview.inputs.tables import read_table
 from dualview.outcomes import NormalMixture, Parts
-from dualview.tables import read_table
 
 Array = NDArray[np.float64]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from dualview.posterior import Posterior
-from dualview.rankings import FILE, Fit, Ranking, own_digest
 from dualview.report.numbers import tenths
 from dualview.report.pictures import Axis
+from dualview.runs.rankings import FILE, Fit, Ranking, own_digest
 
 NOT_COMPARED = (
     "This run was not compared with other fits to its threads. To choose between a fit with a link and one without, or between "

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dualview.errors import FileError, MissingExtraError
-from dualview.rankings import FILE, rank_runs
+from dualview.files.writing import write_whole
 from dualview.report.collect import collect_run
-from dualview.runs import check_folder
-from dualview.writing import write_whole
+from dualview.runs.rankings import FILE, rank_runs
+from dualview.runs.run import check_folder
 
 
 def render_page(content: dict[str, Any]) -> str:

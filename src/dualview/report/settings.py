@@ -8,7 +8,7 @@ from typing import Any
 from dualview._version import __version__
 from dualview.errors import FileError
 from dualview.report.extras import read_json
-from dualview.runs import Request
+from dualview.runs.run import Request
 from dualview.settings import column_option_name, command_words, defaults, option_words
 
 

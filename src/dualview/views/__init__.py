@@ -1,7 +1,7 @@
 """Views: how likely a user's vector is under each component, and how components are redrawn."""
 
 from dualview.views.base import View, ViewState
-from dualview.views.gaussian import GaussianState, GaussianView
-from dualview.views.pooled import PooledState, PooledView
+from dualview.views.gaussian.view import GaussianState, GaussianView
+from dualview.views.shared.view import PooledState, PooledView
 
 __all__ = ["GaussianState", "GaussianView", "PooledState", "PooledView", "View", "ViewState"]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.engines.base import Engine, Info
-from dualview.inference import gibbs
+from dualview.engines.gibbs import step as gibbs
 from dualview.model import Model, State
 
 

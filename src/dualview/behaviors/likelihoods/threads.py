@@ -1,0 +1,206 @@
+"""The likelihood of shared outcomes in working units, (M8) and (M9), and its draws, (C7) and (C8).
+
+design (T, U) dense or sparse, outcome (T,), latent (U, 1).
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dualview.behaviors.base import Likelihood, Params, Plain, Prior, Terms
+from dualview.behaviors.likelihoods.regression import CoefficientDraw, coefficient_draw, normal_equations
+from dualview.distributions import G
+from dualview.units import Whitening
+
+Array = NDArray[np.float64]
+
+# The sweep moves latent coefficients one user at a time; a joint draw now and then keeps users who always appear together from
+# being slow. Coefficients of covariates move in the joint draw only, so with covariates every step has one.
+_JOINT_SHARE = 0.1
+_MOST_WITH_GRAM = 1000  # users
+_GRAM_COST = 0.5  # a number of the gram matrix against one of the participation's
+_NOTHING = np.empty(0)
+
+
+@dataclass(frozen=True)
+class ThreadRegression(Likelihood):
+    """The regression of (M8) in working units: outcome = design g + coefficient_design e + noise, e ~ N(0, I), s ~ G(1, 1).
+
+    Parameters are a dict: noise_precision (float) and coefficients (C,).
+    """
+
+    design: Any
+    coefficient_design: Array
+    outcome: Array
+    noise_variance: float
+    coefficient_units: Whitening
+    n_dims: int = 1
+    by_gram: bool = True  # terms may have a gram matrix in place of residuals
+
+    @cached_property
+    def _draw(self) -> CoefficientDraw:
+        return coefficient_draw(self._with_covariates(self.design), self.outcome)
+
+    def _with_covariates(self, design: Any) -> Any:
+        """A design (T, N) with the columns of the covariates beside it."""
+        if not self.n_coefficients:
+            return design
+        if sparse.issparse(design):
+            return sparse.hstack([design, sparse.csr_array(self.coefficient_design)], format="csr")
+        return np.hstack([design, self.coefficient_design])
+
+    @cached_property
+    def n_coefficients(self) -> int:
+        return int(self.coefficient_design.shape[1])
+
+    @property
+    def n_users(self) -> int:
+        return int(self.design.shape[1])
+
+    def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
+        """From the prior's centre."""
+        n_users = self.n_users
+        centre = Prior(np.zeros(n_users, dtype=np.int64), np.zeros((1, 1)), np.ones((1, 1, 1)))
+        latent, coefficients = self._draw_jointly(rng, 1.0, centre)
+        noise_precision = self.noise_law(self.residual(latent, coefficients)).draw(rng)
+        return latent, {"noise_precision": noise_precision, "coefficients": coefficients}
+
+    @cached_property
+    def _loads(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], Array, Array]:
+        """The design by users: starts, rows, loads and squares of the terms."""
+        columns = sparse.csc_array(self.design)
+        columns.sort_indices()
+        squares = np.asarray(columns.multiply(columns).sum(axis=0)).reshape(-1, 1, 1)
+        loads = np.ascontiguousarray(columns.data, dtype=float).reshape(-1, 1)
+        return columns.indptr.astype(np.int64), columns.indices.astype(np.uint32), loads, squares
+
+    @cached_property
+    def _gram(self) -> tuple[Array, Array] | None:
+        """designᵀ design and designᵀ outcome, where going through them is quicker than through the threads."""
+        n_users, n_loads = self.n_users, len(self._loads[1])
+        if not self.by_gram or n_users > _MOST_WITH_GRAM or _GRAM_COST * n_users * n_users > n_loads:
+            return None
+        return normal_equations(self.design, self.outcome)
+
+    @cached_property
+    def _equations(self) -> tuple[Array, Array]:
+        """The same of users and covariates together, for a call of many sweeps; empty where there is none for users."""
+        if self._gram is None:
+            return np.empty((0, 0)), np.empty(0)
+        return normal_equations(self._with_covariates(self.design), self.outcome)
+
+    def conjugate(self, params: Params) -> tuple[Terms, Plain] | None:
+        """Terms whose residuals and weighted outcomes are made in the call; None where every step has a draw outside it."""
+        if self._gram is None and self.n_coefficients:
+            return None
+        residual, precision = np.empty(len(self.outcome)), np.array([params["noise_precision"]])
+        terms = Terms(*self._loads, residual, precision)
+        if self._gram is not None:
+            terms = terms._replace(gram=self._gram[0], weighted=np.empty(self.n_users))
+        share = 1.0 if self.n_coefficients else _JOINT_SHARE
+        coefficients = np.array(params["coefficients"])
+        return terms, Plain(self.outcome, np.ascontiguousarray(self.coefficient_design), coefficients, *self._equations, share)
+
+    def params_of(self, noise_precision: float, coefficients: Array) -> Params:
+        return {"noise_precision": noise_precision, "coefficients": coefficients}
+
+    def with_residuals(self) -> "ThreadRegression":
+        """The same with residuals in its terms always."""
+        return replace(self, by_gram=False)
+
+    def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:  # noqa: ARG002
+        """One row per thread; they share the noise."""
+        precision = np.array([params["noise_precision"]])
+        if self._gram is None:
+            return Terms(*self._loads, self.residual(latent, params["coefficients"]), precision)
+        gram, weighted = self._gram
+        if self.n_coefficients:
+            weighted = weighted - self.design.T @ (self.coefficient_design @ params["coefficients"])
+        return Terms(*self._loads, _NOTHING, precision, gram, weighted)
+
+    def redraw(
+        self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
+    ) -> tuple[Array, Params]:
+        """Now and then all coefficients together, (C7); then the noise, (C8). Clusters that share one do without."""
+        if self.n_coefficients > 0 or (not prior.pooled and rng.random() < _JOINT_SHARE):
+            return self.redraw_together(rng, latent, params, terms, prior)
+        coefficients = params["coefficients"]
+        residual = self.residual(latent, coefficients) if terms.gram.size else terms.residual
+        return latent, self.params_of(self.noise_law(residual).draw(rng), coefficients)
+
+    def redraw_together(
+        self,
+        rng: np.random.Generator,
+        latent: Array,
+        params: Params,
+        terms: Terms,  # noqa: ARG002
+        prior: Prior,
+    ) -> tuple[Array, Params]:
+        """All coefficients, (C7), then the noise, (C8)."""
+        latent, coefficients = self._draw_jointly(rng, params["noise_precision"], prior)
+        return latent, self.params_of(self.noise_law(self.residual(latent, coefficients)).draw(rng), coefficients)
+
+    def _draw_jointly(self, rng: np.random.Generator, noise_precision: float, prior: Prior) -> tuple[Array, Array]:
+        """Latent coefficients and coefficients of covariates, (C7); those of a cluster as one where users share it."""
+        owner = np.arange(len(prior.means)) if prior.pooled else prior.z
+        shift = np.zeros(self.n_users) if prior.shift is None else prior.shift[:, 0]
+        mean, precision = prior.means[owner, 0], prior.factors[owner, 0, 0] ** 2
+        if not prior.pooled:
+            mean = mean + shift
+        if self.n_coefficients:
+            mean = np.concatenate([mean, np.zeros(self.n_coefficients)])
+            precision = np.concatenate([precision, np.ones(self.n_coefficients)])
+        draw = self._draw_of_clusters(prior, shift) if prior.pooled else self._draw
+        joint = draw.draw(rng, noise_precision, mean, precision)
+        latent, coefficients = joint[: len(owner), None], joint[len(owner) :]
+        return latent[prior.z] + shift[:, None] if prior.pooled else latent, coefficients
+
+    def _draw_of_clusters(self, prior: Prior, shift: Array) -> CoefficientDraw:
+        """The same with one column for each cluster, the sum of its users'."""
+        places = (np.arange(self.n_users), prior.z)
+        members = sparse.csr_array((np.ones(self.n_users), places), (self.n_users, len(prior.means)))
+        return coefficient_draw(self._with_covariates(self.design @ members), self.outcome - self.design @ shift)
+
+    def expected(self, latent: Array, coefficients: Array) -> Array:
+        """Expected outcomes (T,)."""
+        expected = self.design.dot(latent.ravel())  # quicker than @ for few users
+        return expected + self.coefficient_design @ coefficients if self.n_coefficients else expected  # type: ignore[no-any-return]
+
+    def residual(self, latent: Array, coefficients: Array) -> Array:
+        """Outcomes minus what was expected (T,)."""
+        return self.outcome - self.expected(latent, coefficients)
+
+    def noise_law(self, residual: Array) -> G:
+        """s_y | rest, (C8)."""
+        return G(1.0 + len(residual), 1.0 + float(residual @ residual))
+
+    def log_density(self, latent: Array, params: Params) -> float:
+        """ln p(outcome, s_y, coefficients | latent) up to a constant, (M8) and (M9)."""
+        precision, coefficients = params["noise_precision"], params["coefficients"]
+        residual = self.residual(latent, coefficients)
+        likelihood = 0.5 * len(residual) * math.log(precision) - 0.5 * precision * float(residual @ residual)
+        return float(likelihood - 0.5 * coefficients @ coefficients + G(1.0, 1.0).log_density(precision))
+
+    def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:  # noqa: ARG002
+        """s_y from (M9), coefficients from their prior."""
+        return {
+            "noise_precision": G(1.0, 1.0).draw(rng),
+            "coefficients": rng.standard_normal(self.n_coefficients),
+        }
+
+    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "ThreadRegression":
+        """New outcomes from (M8)."""
+        noise = rng.standard_normal(len(self.outcome)) / np.sqrt(params["noise_precision"])
+        return replace(self, outcome=self.expected(latent, params["coefficients"]) + noise)
+
+    def reported(self, params: Params) -> Params:
+        """noise_precision and coefficients in the user's units."""
+        result: Params = {"noise_precision": np.asarray(params["noise_precision"]) / self.noise_variance}
+        if self.n_coefficients:
+            result["coefficients"] = self.coefficient_units.vectors(np.asarray(params["coefficients"]))
+        return result

@@ -1,0 +1,1 @@
+"""Chains of any engine: their schedule, storage, checkpoints and progress."""

@@ -1,0 +1,148 @@
+"""Chains on disk: chunks of draws with the state that follows them.
+
+A run's folder holds manifest.json, a lock, and a folder per chain with chunks named START-STOP-LEVEL-DIGEST.h5: HDF5 files
+with the draws of iterations START to STOP and the chain's state at STOP. The digest is of the file's own bytes, so that a
+torn or foreign file is known by its name. Sixteen chunks of a level are joined to one of the next, so that files stay few.
+"""
+
+import hashlib
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from dualview.chains.snapshot import Snapshot
+from dualview.chains.storage import Record
+from dualview.errors import FileError
+from dualview.files.writing import make_folder, write_whole
+
+_NAME = re.compile(r"(\d{10})-(\d{10})-(\d)-([0-9a-f]{16})\.h5")
+_FAN = 16
+_LARGEST = 64_000_000  # bytes of a chunk that is still joined with others
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A file of draws."""
+
+    path: Path
+    start: int
+    stop: int
+    level: int
+    digest: str
+
+    @classmethod
+    def at(cls, path: Path) -> "Chunk | None":
+        match = _NAME.fullmatch(path.name)
+        return None if match is None else cls(path, int(match[1]), int(match[2]), int(match[3]), match[4])
+
+    def content(self) -> bytes | None:
+        """The file's bytes, or None when they are not what was written."""
+        try:
+            content = self.path.read_bytes()
+        except OSError:
+            return None
+        return content if _digest(content) == self.digest else None
+
+
+class ChainFiles:
+    """The chunks of one chain. Only those that follow each other from iteration 0 without a gap count."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        make_folder(folder)
+        self._chunks = self._usable()
+
+    def _usable(self) -> list[Chunk]:
+        found = [chunk for path in self._folder.iterdir() if (chunk := Chunk.at(path)) is not None]
+        usable: list[Chunk] = []
+        reached = 0
+        for chunk in sorted(found, key=lambda c: (c.start, -c.stop)):
+            if chunk.start == reached and chunk.stop > chunk.start and chunk.content() is not None:
+                usable.append(chunk)
+                reached = chunk.stop
+        return usable
+
+    @property
+    def iteration(self) -> int:
+        """How far the chain has come on disk."""
+        return self._chunks[-1].stop if self._chunks else 0
+
+    def discard_rest(self) -> None:
+        """Remove what does not count: torn chunks, parts of joined ones, unfinished temporary files."""
+        kept = {chunk.path for chunk in self._chunks}
+        for path in self._folder.iterdir():
+            if path not in kept and (Chunk.at(path) is not None or path.name.endswith(".part")):
+                path.unlink(missing_ok=True)
+
+    def snapshot(self) -> Snapshot | None:
+        """The chain as it was when the last good chunk was written."""
+        return _read(self._chunks[-1])[1] if self._chunks else None
+
+    def append(self, record: Record, snapshot: Snapshot) -> None:
+        """Write the draws since the last chunk, with the state that follows them."""
+        self._add(_packed(record, snapshot), self.iteration, snapshot.iteration, 0)
+        while self._join():
+            pass
+
+    def _add(self, content: bytes, start: int, stop: int, level: int) -> None:
+        digest = _digest(content)
+        path = self._folder / f"{start:010d}-{stop:010d}-{level}-{digest}.h5"
+        write_whole(path, content)
+        self._chunks.append(Chunk(path, start, stop, level, digest))
+
+    def _join(self) -> bool:
+        """Join the last chunks when there are enough of one level."""
+        level = self._chunks[-1].level
+        parts = self._chunks[-_FAN:]
+        if len(parts) < _FAN or level == 9 or any(part.level != level for part in parts):
+            return False
+        if sum(part.path.stat().st_size for part in parts) > _LARGEST:
+            return False
+        read = [_read(part) for part in parts]
+        content = _packed(Record.joined([record for record, _ in read]), read[-1][1])
+        del self._chunks[-_FAN:]
+        self._add(content, parts[0].start, parts[-1].stop, level + 1)
+        for part in parts:
+            part.path.unlink(missing_ok=True)
+        return True
+
+    def records(self) -> Iterator[Record]:
+        """All draws, chunk by chunk."""
+        for chunk in self._chunks:
+            yield _read(chunk)[0]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _packed(record: Record, snapshot: Snapshot) -> bytes:
+    """An HDF5 file in memory."""
+    groups = {"fixed": record.fixed, "ragged": record.ragged, "scalars": record.scalars, "state": snapshot.arrays()}
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        file.attrs["iteration"] = snapshot.iteration
+        file.attrs["generator"] = snapshot.generator_text()
+        for name, arrays in groups.items():
+            group = file.create_group(name)
+            for variable, values in arrays.items():
+                group.create_dataset(variable, data=values)
+    return buffer.getvalue()
+
+
+def _read(chunk: Chunk) -> tuple[Record, Snapshot]:
+    content = chunk.content()
+    if content is None:
+        raise FileError(f"{chunk.path} has changed while the run was using it.")
+    with h5py.File(io.BytesIO(content), "r") as file:
+        fixed, ragged, scalars, state = (
+            {name: np.asarray(values[()]) for name, values in file[group].items()}
+            for group in ("fixed", "ragged", "scalars", "state")
+        )
+        snapshot = Snapshot.from_arrays(int(file.attrs["iteration"]), state, str(file.attrs["generator"]))
+    return Record(fixed, ragged, scalars, snapshot.moments), snapshot

@@ -1,0 +1,1 @@
+"""Writing files whole, digests, and file formats."""

@@ -1,1 +1,0 @@
-"""Engines: how states succeed each other, and the chains they make."""

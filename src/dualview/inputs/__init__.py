@@ -1,0 +1,1 @@
+"""What people give, checked: tables of users, tables of threads."""

@@ -1,0 +1,295 @@
+"""Tables of users and threads from files, with the ids they came with.
+
+users: a row per user, an id column and features. threads: a long table with a row per thread and participant, or a Matrix
+Market file of participation; outcomes in the same table or in one of their own, with a row per thread.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dualview.behaviors import SharedOutcome
+from dualview.checks import numbers
+from dualview.errors import FileError, InputError, MissingExtraError
+from dualview.files.matrix_market import read_matrix
+from dualview.settings import Columns
+
+_SHOWN = 5
+_MOST_COLUMNS = 10_000  # a draw has two matrices of columns × columns, 1.6 GB then
+_ABSENT = (  # what pandas takes for nothing; in a column of ids it is a name like any other
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+)
+
+
+@dataclass(frozen=True)
+class Users:
+    """Ids and features, a row per user."""
+
+    ids: list[str]
+    features: pd.DataFrame | None
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Thread ids, who took part, what came out; ``notes`` say what was left out or added up on the way."""
+
+    ids: list[str]
+    participation: sparse.csr_array
+    outcome: NDArray[np.float64] | None
+    covariates: pd.DataFrame | None
+    notes: list[str] = field(default_factory=list)
+
+    def behavior(self, intercept: bool, users: Sequence[str] | None = None) -> SharedOutcome:
+        """The threads as a behaviour of users with these ids."""
+        return SharedOutcome(self.participation, self.outcome, self.covariates, intercept, users=users)
+
+
+def read_table(path: Path, ids: Sequence[str] = ()) -> pd.DataFrame:
+    """A CSV, TSV or Parquet file, compressed or not; columns of ids stay as they are written, such as 007 and NA."""
+    if not path.is_file():
+        raise FileError(f"{path} is a folder, not a table." if path.is_dir() else f"{path}: there is no such file.")
+    kinds = [suffix.lower() for suffix in path.suffixes]
+    try:
+        table = _parquet(path) if ".parquet" in kinds else _csv(path, "\t" if ".tsv" in kinds else ",", ids)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{path}: reading it needs another package ({error}): pip install 'dualview[tables]'."
+        ) from error
+    except MemoryError as error:
+        raise FileError(f"{path} does not fit into memory.") from error
+    except Exception as error:  # a damaged file makes the decompressors and parsers below raise anything at all
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise FileError(f"{path} cannot be read as a table: {reason[:300]}.") from error
+    return table
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Columns must have names that differ, and not be very many."""
+    repeated = pd.Series(names)[pd.Series(names).duplicated()].unique().tolist()
+    if repeated:
+        raise ValueError(f"it must name each column once; more than once: {_named(repeated)}")
+    if any("\0" in name for name in names):
+        raise ValueError("a NUL character is in the name of a column; rename it")
+    if len(names) > _MOST_COLUMNS:
+        raise ValueError(
+            f"it has {len(names):,} columns, where at most {_MOST_COLUMNS:,} can be used. Give it a row per user or "
+            "participant, if it is transposed; else leave columns out"
+        )
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, list | tuple | dict | set | np.ndarray)
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    table = pd.read_parquet(path)
+    _check_names([str(name) for name in table.columns])
+    nested = [name for name, column in table.items() if column.dtype.kind == "O" and column.map(_is_nested).any()]
+    if nested:
+        raise ValueError(
+            f"it must hold one value in each cell, and column(s) {_named(nested)} have lists or records. Spread them "
+            "over columns, or drop them"
+        )
+    return table
+
+
+def _csv(path: Path, separator: str, ids: Sequence[str]) -> pd.DataFrame:
+    head = pd.read_csv(path, sep=separator, nrows=1, header=None, dtype=str, keep_default_na=False).iloc[0].tolist()
+    _check_names([name for name in head if name])  # before pandas gives others to those that are there twice
+    names = [name or f"Unnamed: {place}" for place, name in enumerate(head)]
+    absent = {name: _ABSENT for name in names if name not in ids}
+    table = pd.read_csv(path, sep=separator, dtype=dict.fromkeys(ids, str), keep_default_na=False, na_values=absent)
+    if not isinstance(table.index, pd.RangeIndex):
+        raise FileError(f"its rows have more fields than its head, which names {len(names)} columns")
+    return table
+
+
+def _ids(values: pd.Series, path: Path) -> list[str]:
+    """Ids as text. A file of results cannot hold NUL characters, so they are refused before the work."""
+    ids = [str(value) for value in values]
+    bad = [str(row + 2) for row, name in enumerate(ids) if "\0" in name]
+    if bad:
+        raise InputError(f"{path}: column {values.name!r} has a NUL character in line(s) {_named(bad)}. Write other ids.")
+    return ids
+
+
+def _numeric(values: pd.Series) -> NDArray[np.float64]:
+    """Numbers, NaN where there is none; dates and time spans are none."""
+    if values.dtype.kind in "mM":
+        return np.full(len(values), np.nan)
+    return np.asarray(pd.to_numeric(values, errors="coerce").to_numpy(dtype=float, na_value=np.nan))
+
+
+def _named(ids: Sequence[str]) -> str:
+    shown = ", ".join(ids[:_SHOWN])
+    return shown + (f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else "")
+
+
+def _require(table: pd.DataFrame, column: str, path: Path, option: str) -> None:
+    if column not in table.columns:
+        found = ", ".join(map(str, table.columns))
+        raise InputError(f"{path} must have a column {column!r}; it has {found}. {_advice(table, option)}")
+    missing = np.flatnonzero(table[column].isna() | (table[column] == ""))
+    if len(missing):
+        rows = _named([str(row + 2) for row in missing])
+        raise InputError(f"{path}: column {column!r} is empty in line(s) {rows}.")
+
+
+def _advice(table: pd.DataFrame, option: str) -> str:
+    """What to do about a column that is not there."""
+    only = str(table.columns[0]) if len(table.columns) == 1 else ""
+    if ";" in only or "\t" in only:
+        return "Its fields must be parted by commas, or by tabs in a file called .tsv."
+    return f"Name it with {option}."
+
+
+def read_users(path: Path, columns: Columns) -> Users:
+    """Users and their features: every other column."""
+    table = read_table(path, [columns.user])
+    _require(table, columns.user, path, "--user-column")
+    ids = _ids(table[columns.user], path)
+    repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
+    if repeated:
+        swapped = " It looks like the table of threads: users come first." if columns.thread in table else ""
+        raise InputError(f"{path}: users must be listed once; listed more than once: {_named(repeated)}.{swapped}")
+    features = table.drop(columns=columns.user)
+    if features.size:
+        numbers(features, f"{path}: the features", n_dims=2)
+    return Users(ids, features if features.shape[1] else None)
+
+
+def read_threads(
+    path: Path,
+    users: Sequence[str],
+    columns: Columns,
+    *,
+    outcomes: Path | None = None,
+    covariates: Sequence[str] = (),
+    drop_unknown: bool = False,
+    need_outcome: bool = True,
+) -> Threads:
+    """Threads of known users. Ids decide who is who, not positions."""
+    id_columns = [columns.user, columns.thread]
+    needed = [*covariates, *([columns.outcome] if need_outcome else [])]
+    separate = None if outcomes is None else _per_thread(read_table(outcomes, id_columns), outcomes, columns, needed)
+    if any(suffix == ".mtx" for suffix in path.suffixes):
+        ids, matrix, notes = _matrix_market(path, users)
+        if separate is None and needed:
+            raise InputError(
+                f"{path} says who took part and no more: give --outcomes a table with a row per thread, in the same order, and "
+                f"columns {', '.join([columns.thread, *needed])}."
+            )
+        if separate is not None and len(separate) != len(ids):
+            raise InputError(f"{outcomes} must have a row per row of {path}, {len(ids)}; it has {len(separate)}.")
+        ids = ids if separate is None else list(separate.index)
+        per_thread = pd.DataFrame(index=ids) if separate is None else separate
+    else:
+        table = read_table(path, id_columns)
+        ids, matrix, notes = _long(table, path, users, columns, drop_unknown)
+        per_thread = _per_thread(table, path, columns, needed) if separate is None else separate
+        notes += [] if separate is None else _unmatched(ids, separate)
+    if not ids:
+        known = "; nobody in it is in the table of users" if drop_unknown else ""
+        raise InputError(f"{path} has no threads{known}. Give it a row per thread and participant.")
+    outcome = _outcome(per_thread, ids, columns, outcomes or path) if columns.outcome in per_thread else None
+    chosen = per_thread.loc[ids, list(covariates)].reset_index(drop=True) if covariates else None
+    silent = int((np.asarray(abs(matrix).sum(axis=0)).ravel() == 0).sum())
+    if silent and need_outcome:
+        notes.append(f"{silent} of {len(users)} users take part in no thread; they are kept and known by their features only")
+    return Threads(ids, matrix, outcome, chosen, notes)
+
+
+def _matrix_market(path: Path, users: Sequence[str]) -> tuple[list[str], sparse.csr_array, list[str]]:
+    if not path.is_file():
+        raise FileError(f"{path}: there is no such file.")
+    matrix = read_matrix(path)
+    if matrix.shape[1] != len(users):
+        hint = " It looks transposed." if matrix.shape[0] == len(users) else ""
+        raise InputError(
+            f"{path} must have a column per user, {len(users)}; it is {matrix.shape[0]} by {matrix.shape[1]}.{hint}"
+        )
+    return [str(row) for row in range(matrix.shape[0])], sparse.csr_array(matrix), []
+
+
+def _long(
+    table: pd.DataFrame, path: Path, users: Sequence[str], columns: Columns, drop_unknown: bool
+) -> tuple[list[str], sparse.csr_array, list[str]]:
+    """The participation matrix of a long table, threads in order of appearance."""
+    _require(table, columns.thread, path, "--thread-column")
+    _require(table, columns.user, path, "--user-column")
+    notes: list[str] = []
+    place = {user: u for u, user in enumerate(users)}
+    user_ids, thread_ids = (pd.Series(_ids(table[column], path)) for column in (columns.user, columns.thread))
+    known = user_ids.isin(place.keys())
+    if not known.all():
+        unknown = sorted(user_ids[~known].unique())
+        if not drop_unknown:
+            raise InputError(
+                f"{path}: {len(unknown)} user(s) are not in the table of users: {_named(unknown)}. Add them there, or leave "
+                "their rows out with --drop-unknown."
+            )
+        notes.append(f"{int((~known).sum())} rows of {len(unknown)} unknown users left out ({_named(unknown)})")
+    weights = np.ones(len(table))
+    if columns.weight in table:
+        weights = _numeric(table[columns.weight])
+        if not np.isfinite(weights).all():
+            rows = _named([str(row + 2) for row in np.flatnonzero(~np.isfinite(weights))])
+            raise InputError(f"{path}: column {columns.weight!r} must hold numbers; it does not in line(s) {rows}.")
+    ids = thread_ids.drop_duplicates().tolist()
+    row_of = {thread: t for t, thread in enumerate(ids)}
+    rows = thread_ids[known].map(row_of).to_numpy(dtype=np.int64)
+    cells = user_ids[known].map(place).to_numpy(dtype=np.int64)
+    repeated = int(pd.Series(list(zip(rows, cells, strict=True))).duplicated().sum())
+    if repeated:
+        notes.append(f"{repeated} repeated rows of the same thread and user: their weights were added up")
+    shape = (len(ids), len(users))
+    matrix = sparse.csr_array((weights[known.to_numpy()], (rows, cells)), shape=shape)
+    empty = np.diff(matrix.indptr) == 0
+    if empty.any():
+        notes.append(
+            f"{int(empty.sum())} threads without a known user left out ({_named([ids[t] for t in np.flatnonzero(empty)])})"
+        )
+        kept = np.flatnonzero(~empty)
+        ids, matrix = [ids[t] for t in kept], matrix[kept]
+    return ids, matrix, notes
+
+
+def _per_thread(table: pd.DataFrame, path: Path, columns: Columns, needed: Sequence[str]) -> pd.DataFrame:
+    """What is needed, and the outcome where there is one, by thread; different values in the rows of a thread are an error."""
+    _require(table, columns.thread, path, "--thread-column")
+    chosen = list(dict.fromkeys([*needed, *([columns.outcome] if columns.outcome in table else [])]))
+    for column in chosen:
+        _require(table, column, path, "--outcome-column" if column == columns.outcome else "--covariates")
+    narrow = table[chosen].copy()
+    narrow.index = pd.Index(_ids(table[columns.thread], path), name=columns.thread)
+    for column in chosen:
+        values = narrow.groupby(level=0, sort=False)[column].nunique()
+        bad = values.index[values > 1].tolist()
+        if bad:
+            raise InputError(f"{path}: {column!r} must be the same in all rows of a thread; it is not in {_named(bad)}.")
+    return narrow[~narrow.index.duplicated()]
+
+
+def _unmatched(ids: list[str], per_thread: pd.DataFrame) -> list[str]:
+    """Notes on threads that nobody known took part in; threads without an outcome are an error."""
+    with_users, with_outcome = set(ids), set(per_thread.index)
+    missing = [thread for thread in ids if thread not in with_outcome]
+    if missing:
+        raise InputError(f"{len(missing)} thread(s) have participants but no outcome: {_named(missing)}.")
+    without_users = [thread for thread in per_thread.index if thread not in with_users]
+    return [f"{len(without_users)} threads without a known user left out ({_named(without_users)})"] if without_users else []
+
+
+def _outcome(per_thread: pd.DataFrame, ids: list[str], columns: Columns, path: Path) -> NDArray[np.float64]:
+    values = _numeric(per_thread.loc[ids, columns.outcome])
+    bad = [thread for thread, value in zip(ids, values, strict=True) if not np.isfinite(value)]
+    if bad:
+        raise InputError(f"{path}: the outcome must be a number; it is not in thread(s) {_named(bad)}.")
+    return values

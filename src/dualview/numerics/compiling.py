@@ -1,0 +1,89 @@
+"""One decorator policy for all compiled functions.
+
+A kernel is compiled when it is first called, and kept on disk. The kernels that it calls are compiled as parts of it, which
+makes the first fit ready sooner (:mod:`dualview.numerics.parts`, all that this package does to Numba's insides but for the
+stamp of the disk cache below). Three things turn that off, and every kernel is then compiled by ``numba.njit`` alone: the
+environment variable ``DUALVIEW_COMPILE_PARTS=0``, a Numba version that it was not tested with, and a Numba that lacks one of
+the names it uses.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+SWITCH = "DUALVIEW_COMPILE_PARTS"
+TESTED = (0, 61), (0, 68)  # the oldest and the newest Numba whose insides are known: make test-numba runs both
+
+# Where kernels are. A module elsewhere that compiled one would not be noticed when it is edited.
+_FOLDERS = "numerics", "views", "behaviors/likelihoods", "partitions", "engines"
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+def _find_parts() -> Any:
+    """The module that compiles kernels as parts of others; None where it is switched off or cannot be used."""
+    wanted = os.environ.get(SWITCH, "") or "1"
+    if wanted not in ("0", "1"):
+        raise ValueError(f"{SWITCH} must be 1 (kernels are compiled as parts of others, the default) or 0; got {wanted!r}.")
+    oldest, newest = TESTED
+    if wanted == "0" or not oldest <= numba.version_info.short <= newest:
+        return None
+    try:
+        from dualview.numerics import parts
+    except (ImportError, AttributeError):  # a name that a module or a class of Numba no longer has
+        return None
+    return parts
+
+
+def _sources_stamp() -> tuple[Any, ...]:
+    """Name, time and size of every kernel file, and whether kernels are compiled as parts of others."""
+    package = Path(__file__).parent.parent
+    files = sorted(file for folder in _FOLDERS for file in (package / folder).rglob("*.py"))
+    sources = ((str(f.relative_to(package)), f.stat().st_mtime_ns, f.stat().st_size) for f in files)
+    return ("parts" if _parts else "whole", *sources)
+
+
+_parts = _find_parts()
+_STAMP = _sources_stamp()
+
+
+def _jit(function: Callable[..., Any], **options: Any) -> Any:
+    jit = _parts.jit if _parts else numba.njit
+    return jit(**_OPTIONS, **options)(function)
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile to machine code, kept on disk where a place can be written.
+
+    Numba's own cache only notices edits to the file of the function itself. A kernel holds the code of the kernels
+    it calls, so the stamp of each cached entry covers all kernel files: an edit to any of them compiles all anew. It
+    also says how kernels were compiled: code that was made as parts is not mixed with code that was not.
+    """
+    try:
+        dispatcher = _jit(function, cache=True, **options)
+    except RuntimeError:  # no writable place for the cache
+        return uncached(function, **options)
+    try:
+        cache_file = dispatcher._cache._cache_file
+        cache_file._source_stamp = (cache_file._source_stamp, _STAMP)
+    except AttributeError:  # a Numba that keeps its stamp elsewhere: slower starts are better than stale code
+        return uncached(function, **options)
+    return dispatcher
+
+
+def reordered(function: Callable[..., Any]) -> Any:
+    """Compile with sums in the order that is quickest on the machine: for long dot products, which then run on vectors."""
+    return compiled(function, fastmath={"reassoc", "contract", "nsz"})
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile into each caller: for short pieces of inner loops, where a call costs as much as the work."""
+    return compiled(function, inline="always")
+
+
+def uncached(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile without the disk cache: for kernels that take a function, whose cache entries would never be found."""
+    return _jit(function, **options)

@@ -1,0 +1,65 @@
+"""Slice sampling of one number (Neal 2003): steps out from where it stands, then shrinks.
+
+Leaves any density as it is, log-concave or not, from its value alone.
+"""
+
+import math
+
+from dualview.numerics.compiling import uncached
+from dualview.numerics.streams import random
+
+_MOST_STEPS = 2000  # outwards to either side: more than any density with an integral needs in logarithms
+
+
+def sampler(target, reach=0):
+    """Compile ``sample(rng, parameters, start, width)`` for one target.
+
+    ``target(x, parameters)`` is a compiled function that returns the log density up to a constant; −inf and NaN are outside its
+    support. width: about the spread of the density; any width is right. reach: widths that one step may span at most, split at
+    random between the two sides; 0 for no limit. From a start that is very unlikely a slice is very wide, and a limit keeps the
+    step from landing far out in a tail. ``sample`` raises ValueError where the density is not finite at its start or, without a
+    limit, does not fall.
+    """
+
+    @uncached
+    def edge(parameters, point, step, height):
+        """Outwards by steps until the density is below height."""
+        for _ in range(_MOST_STEPS):
+            if not target(point, parameters) > height:
+                return point
+            point += step
+        raise ValueError("slice sampling: a tail does not fall; the density has no finite integral")
+
+    @uncached
+    def near_edge(parameters, point, step, height, n_steps):
+        """The same by at most so many steps."""
+        for _ in range(n_steps):
+            if not target(point, parameters) > height:
+                return point
+            point += step
+        return point
+
+    @uncached
+    def sample(rng, parameters, start, width):
+        """The next value of a chain that leaves the target as it is."""
+        height = target(start, parameters) + math.log1p(-random(rng))
+        if not math.isfinite(height):
+            raise ValueError("slice sampling: the density is not finite at its start")
+        left = start - width * random(rng)
+        if reach > 0:
+            n_left = min(int(random(rng) * reach), reach - 1)
+            right = near_edge(parameters, left + width, width, height, reach - 1 - n_left)
+            left = near_edge(parameters, left, -width, height, n_left)
+        else:
+            right = edge(parameters, left + width, width, height)
+            left = edge(parameters, left, -width, height)
+        while True:
+            point = left + (right - left) * random(rng)
+            if target(point, parameters) >= height or not left < right:
+                return point
+            if point < start:
+                left = point
+            else:
+                right = point
+
+    return sample

@@ -1,0 +1,1 @@
+"""Runs on disk: fitted, resumed, summarised, ranked."""

@@ -1,0 +1,214 @@
+"""Finished runs of the same threads, ranked by how well each predicts a thread it has not seen.
+
+comparison.json holds a ranking: n_threads and fits, the best first, each with its name, what sets it apart in words, the scores
+of dv.compare, whether its chains have converged, and a digest of what it was made with, by which a run knows itself.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualview.comparison import compare, standing
+from dualview.errors import FileError, InputError
+from dualview.files.digests import digest
+from dualview.files.writing import write_whole
+from dualview.inputs.tables import Threads
+from dualview.posterior import Posterior
+from dualview.runs.run import Request, opened, read_inputs
+
+FILE = "comparison.json"
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A run and its score."""
+
+    name: str
+    apart: str
+    elpd: float
+    se: float
+    p: float
+    difference: float
+    difference_se: float
+    unsure: int
+    converged: bool
+    made_with: str
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Fits to the same threads, the highest score first."""
+
+    n_threads: int
+    fits: tuple[Fit, ...]
+
+    def standing(self, fit: Fit) -> str:
+        """What a fit's place means; it is sure only where neither its scores nor the first one's are unreliable."""
+        return standing(fit.difference, fit.difference_se, bool(fit.unsure or self.fits[0].unsure))
+
+    def save(self, path: Path) -> None:
+        write_whole(path, json.dumps(asdict(self), indent=2, ensure_ascii=False).encode())
+
+    @classmethod
+    def load(cls, path: Path) -> "Ranking":
+        try:
+            content = json.loads(path.read_text())
+            return cls(int(content["n_threads"]), tuple(Fit(**fit) for fit in content["fits"]))
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise FileError(f"{path} cannot be read ({error}). Make it again with 'dualview compare'.") from error
+
+    def text(self) -> str:
+        """A table for a reader, and what to think of it."""
+        head = ("fit", "set apart by", "elpd", "behind", "± SE", "unsure", "")
+        rows = [head, *(_cells(fit, self.standing(fit)) for fit in self.fits)]
+        widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
+        left = {0, 1, len(head) - 1}
+        lines = [
+            "  ".join(f"{cell:{'<' if j in left else '>'}{widths[j]}}" for j, cell in enumerate(row)).rstrip() for row in rows
+        ]
+        return "\n".join([*lines, *self.verdict()])
+
+    def verdict(self) -> list[str]:
+        """In sentences: which fit is best, whether that is sure, and what speaks against the scores."""
+        best, others = self.fits[0], self.fits[1:]
+        close = [repr(fit.name) for fit in others if self.standing(fit) == "not told apart from the best"]
+        doubtful = [repr(fit.name) for fit in others if self.standing(fit) == "place not sure"]
+        said = f"Of {len(self.fits)} fits to the same {self.n_threads:,} threads, {best.name!r} "
+        if len(doubtful) == len(others):
+            said += "has the highest score, but some scores cannot be relied on, so that this is no ranking."
+        elif close:
+            said += f"predicts best, but {_listed(close)} cannot be told apart from it: the difference is within two standard "
+            said += "errors."
+        elif doubtful:
+            said += f"predicts best as far as scores can be relied on; the place of {_listed(doubtful)} is not sure."
+        else:
+            said += f"predicts best; {'the other is' if len(others) == 1 else 'the others are'} clearly behind."
+        if close and doubtful:
+            said += f" The place of {_listed(doubtful)} is not sure."
+        sentences = [said]
+        unsure = [f"{fit.unsure:,} in {fit.name!r}" for fit in self.fits if fit.unsure]
+        if unsure:
+            sentences.append(
+                f"Threads whose score cannot be relied on: {_listed(unsure)}. Such a thread alone decides much of what the fit "
+                "knows of a user. If they are many, keep some threads out of the fits and compare what 'dualview predict' says "
+                "of them."
+            )
+        unfinished = [repr(fit.name) for fit in self.fits if not fit.converged]
+        if unfinished:
+            sentences.append(f"The chains of {_listed(unfinished)} have not converged: scores are provisional. Draw more.")
+        return sentences
+
+
+def _cells(fit: Fit, standing: str) -> tuple[str, ...]:
+    behind = ("", "") if fit.difference == 0 else (f"{fit.difference:.1f}", f"{fit.difference_se:.1f}")
+    return (fit.name, fit.apart, f"{fit.elpd:.1f}", *behind, str(fit.unsure), standing)
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def rank_runs(folders: Sequence[Path]) -> Ranking:
+    """Finished runs of the same threads, by leave-one-out scores."""
+    names = short_names(folders)
+    if len(names) < 2:
+        raise InputError(f"Name two finished runs or more to compare; got {len(names)}.")
+    requests = {name: Request.load(folder) for name, folder in zip(names, folders, strict=True)}
+    models, described, digests, first = {}, {}, {}, None
+    for name, folder in zip(names, folders, strict=True):
+        models[name] = opened(folder)
+        users, threads = read_inputs(requests[name])
+        if threads is None:
+            raise InputError(f"{folder} was fitted without threads, so that there is nothing it could predict.")
+        behavior = threads.behavior(requests[name].intercept, users.ids)
+        _check_unchanged(folder, behavior.fingerprint())
+        first = first or (folder, threads)
+        models[name].behavior_ = behavior.take(_order(folder, threads, *first))
+        described[name] = _described(requests[name], 0 if users.features is None else users.features.shape[1])
+        digests[name] = own_digest(folder, models[name].posterior_)
+    table = compare(models)
+    scores = table.drop(columns="note").to_dict(orient="index")
+    apart = _apart(described)
+    fits = (
+        Fit(name, apart[name], **score, converged=models[name].posterior_.converged, made_with=digests[name])
+        for name, score in scores.items()
+    )
+    return Ranking(len(first[1].ids) if first else 0, tuple(fits))
+
+
+def short_names(folders: Sequence[Path]) -> list[str]:
+    """Each folder's name, with as many of the folders above as tell them apart."""
+    parts = [folder.resolve().parts for folder in folders]
+    repeated = [str(folder) for j, folder in enumerate(folders) if parts[j] in parts[:j]]
+    if repeated:
+        raise InputError(f"Each run is compared once; named twice: {', '.join(repeated)}.")
+    depth = 1
+    while len({part[-depth:] for part in parts}) < len(parts):
+        depth += 1
+    return ["/".join(part[-depth:]) for part in parts]
+
+
+def own_digest(folder: Path, post: Posterior) -> str:
+    """By what a run knows itself in a ranking: what it was made with, and how far it has come."""
+    return digest(json.dumps(_made_with(folder), sort_keys=True), post.n_chains, post.n_draws)
+
+
+def _made_with(folder: Path) -> dict[str, Any]:
+    path = folder / "manifest.json"
+    try:
+        return dict(json.loads(path.read_text())["made_with"])
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise FileError(f"{path} cannot be read ({error}): what the run was made with is not known.") from error
+
+
+def _check_unchanged(folder: Path, now: dict[str, Any]) -> None:
+    """Scores of other tables than those of the fit would mean nothing."""
+    made_with = _made_with(folder)
+    changed = [name for name, value in now.items() if made_with.get(name, value) != value]
+    if changed:
+        raise InputError(
+            f"The tables of {folder} have changed since the fit ({', '.join(changed)}): put them back, or fit again in another "
+            "folder."
+        )
+
+
+def _order(folder: Path, threads: Threads, other: Path, wanted: Threads) -> list[int]:
+    """Where the wanted threads are among these; an error where they are not the same ones with the same outcomes."""
+    place = {thread: t for t, thread in enumerate(threads.ids)}
+    common = [thread for thread in wanted.ids if thread in place]
+    if len(common) < max(len(threads.ids), len(wanted.ids)):
+        raise InputError(
+            f"{folder} and {other} are not of the same threads: they have {len(threads.ids)} and {len(wanted.ids)}, and "
+            f"{len(common)} in common. Fit both to the same."
+        )
+    order = [place[thread] for thread in wanted.ids]
+    if threads.outcome is not None and wanted.outcome is not None:
+        differ = [wanted.ids[t] for t in np.flatnonzero(threads.outcome[order] != wanted.outcome)]
+        if differ:
+            raise InputError(
+                f"{folder} and {other} have different outcomes in {len(differ)} thread(s), such as "
+                f"{', '.join(differ[:_SHOWN])}: scores of different outcomes cannot be compared."
+            )
+    return order
+
+
+def _described(request: Request, n_features: int) -> dict[str, str]:
+    """What may set a run apart from others, in words."""
+    return {
+        "features": f"{n_features or 'no'} feature{'' if n_features == 1 else 's'}",
+        "covariates": f"covariates {', '.join(request.covariates)}" if request.covariates else "no covariates",
+        "intercept": "intercept" if request.intercept else "no intercept",
+        **request.settings.described(),
+    }
+
+
+def _apart(described: dict[str, dict[str, str]]) -> dict[str, str]:
+    """Of each run's description, what is not the same in all."""
+    names = list(next(iter(described.values())))
+    different = [name for name in names if len({words[name] for words in described.values()}) > 1]
+    return {run: ", ".join(words[name] for name in different) or "same settings" for run, words in described.items()}

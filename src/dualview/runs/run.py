@@ -1,0 +1,312 @@
+"""Runs in folders: from tables to a posterior on disk, and from there to predictions, summaries and pictures.
+
+A folder holds request.json (what was asked, enough to ask again), the run's checkpoints, posterior.nc and users.csv.
+"""
+
+import json
+import sys
+import warnings
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dualview.chains.chains import Schedule
+from dualview.errors import ConvergenceWarning, DegenerateError, FileError, InputError
+from dualview.files.writing import make_folder, write_whole
+from dualview.inputs.tables import Threads, Users, read_threads, read_users
+from dualview.mixture import DualViewMixture
+from dualview.partitions.alpha import concentration_from_text
+from dualview.posterior import Posterior, load
+from dualview.settings import Columns, Settings, check_values, setting_names
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise where a setting is not possible; called before tables or posts are read."""
+    check_values(Settings, vars(settings))
+    concentration_from_text(settings.alpha)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that was asked of a fit. Paths are absolute, so that a run can be resumed from anywhere."""
+
+    users: str | None
+    threads: str | None
+    outcomes: str | None = None
+    columns: Columns = field(default_factory=Columns)
+    covariates: tuple[str, ...] = ()
+    intercept: bool = False
+    drop_unknown: bool = False
+    settings: Settings = field(default_factory=Settings)
+
+    def __post_init__(self) -> None:
+        check_settings(self.settings)
+
+    def with_draws(self, n_draws: int) -> "Request":
+        """The same with more draws; a summary goes on keeping every so many-th of them whole."""
+        before = self.settings
+        every = Schedule(before.n_warmup, before.n_draws, n_whole=before.n_whole).every
+        settings = replace(before, n_draws=n_draws, n_whole=max(1, n_draws // (every or 1)))
+        return replace(self, settings=settings)
+
+    def save(self, folder: Path) -> None:
+        content = asdict(self)
+        content |= content.pop("settings")  # all in one, as runs have always been written
+        write_whole(folder / "request.json", json.dumps(content, indent=2).encode())
+
+    @classmethod
+    def load(cls, folder: Path) -> "Request":
+        path = folder / "request.json"
+        check_folder(folder)
+        if not path.is_file():
+            raise FileError(f"{folder} is not a run that 'dualview fit' started: it has no request.json.")
+        try:
+            content = json.loads(path.read_text())
+            columns = Columns(**content.pop("columns"))
+            covariates = tuple(content.pop("covariates"))
+            settings = Settings(**{name: content.pop(name) for name in setting_names(Settings) if name in content})
+            return cls(**content, columns=columns, covariates=covariates, settings=settings)
+        except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+            raise FileError(f"{path} cannot be read ({error}): it is damaged. Fit again into another folder.") from error
+
+
+def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
+    """Fit what is asked, or go on with it where the folder's files stop; returns a summary in words."""
+    users, threads = read_inputs(request)
+    behavior = None if threads is None else threads.behavior(request.intercept, users.ids)
+    make_folder(folder)
+    if not quiet and threads is not None:
+        for note in threads.notes:
+            print(f"dualview: {note}", file=sys.stderr)
+    model = estimator(request.settings, folder, n_jobs, quiet)
+    features = None
+    if users.features is not None:
+        features = users.features.set_axis(pd.Index(users.ids, name="user"), axis=0)
+    _fit(model, features, behavior, request, folder)
+    model.posterior_.save(folder / "posterior.nc")
+    write_whole(folder / "users.csv", user_table(model).to_csv(index=False).encode())
+    check_whole(model.posterior_, request.settings.n_draws, f"'dualview resume {folder}', or the same command, goes on")
+    text = summary_text(summarise(folder))
+    if not model.posterior_.converged:
+        text += f"\nTo draw more: dualview resume {folder} --draws {2 * request.settings.n_draws}"
+    return f"{text}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
+
+
+def estimator(settings: Settings, folder: Path, n_jobs: int, quiet: bool) -> DualViewMixture:
+    """An estimator with these settings that saves to a folder, with a progress bar on a terminal unless quiet."""
+    parameters = settings.parameters() | {"alpha": concentration_from_text(settings.alpha)}
+    progress = not quiet and sys.stderr.isatty()
+    return DualViewMixture(**parameters, checkpoint=folder, n_jobs=n_jobs, progress=progress)
+
+
+def check_whole(post: Posterior, n_draws: int, advice: str) -> None:
+    """Go on with being stopped, where Ctrl-C ended a fit before its last draw."""
+    made = post.n_draws if post.summary is None else post.summary.sizes["iteration"]
+    if made < n_draws:
+        raise KeyboardInterrupt(f"{made:,} of {n_draws:,} draws of each chain are made and saved; {advice}")
+
+
+def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request, folder: Path) -> None:
+    """Fit. The request is on disk before the work, so that a killed run can be resumed; a fit that is refused leaves none."""
+    started = (folder / "manifest.json").exists()
+    if not started:
+        request.save(folder)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the summary says it
+            model.fit(features, behavior)
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(f"{str(error) or 'what was made is saved'}; 'dualview resume {folder}' goes on") from None
+    except DegenerateError as error:
+        advice = f" To continue the other chains: dualview resume {folder}" if request.settings.n_chains > 1 else ""
+        raise DegenerateError(f"{error}{advice}") from error
+    except InputError as error:
+        if not started and not (folder / "manifest.json").exists():
+            (folder / "request.json").unlink(missing_ok=True)
+        raise InputError(_with_file(str(error), request)) from error
+    request.save(folder)
+
+
+def _with_file(message: str, request: Request) -> str:
+    """A message about a part of the data, with the file that the part was read from."""
+    per_thread = request.outcomes or request.threads
+    files = {"X": request.users, "participation": request.threads, "outcome": per_thread, "covariates": per_thread}
+    path = files.get(message.split(" ", 1)[0])
+    return message if path is None else f"{path}: {message}"
+
+
+def read_inputs(request: Request) -> tuple[Users, Threads | None]:
+    """The tables of users and threads; no threads where the fit is of features alone."""
+    if request.users is None:
+        raise InputError("A table of users is needed, with an id for each.")
+    users = read_users(Path(request.users), request.columns)
+    if request.threads is None:
+        return users, None
+    threads = read_threads(
+        Path(request.threads),
+        users.ids,
+        request.columns,
+        outcomes=None if request.outcomes is None else Path(request.outcomes),
+        covariates=request.covariates,
+        drop_unknown=request.drop_unknown,
+    )
+    return users, threads
+
+
+def check_folder(folder: Path) -> None:
+    """Raise where there is no such folder."""
+    if not folder.is_dir():
+        what = " is a file, not the folder of a run" if folder.exists() else ": there is no such folder"
+        raise FileError(f"{folder}{what}.")
+
+
+def opened(folder: Path) -> DualViewMixture:
+    """A finished run as a fitted estimator."""
+    path = folder / "posterior.nc"
+    check_folder(folder)
+    if not path.is_file() and not (folder / "request.json").is_file():
+        raise FileError(f"{folder} is not the folder of a run: it has neither posterior.nc nor request.json.")
+    if not path.is_file():
+        raise FileError(f"{folder} has no posterior.nc: the run is not finished. 'dualview resume {folder}' goes on with it.")
+    return DualViewMixture.from_posterior(load(path))
+
+
+def user_table(model: DualViewMixture) -> pd.DataFrame:
+    """A row per user: id, cluster, probability of membership, latent coefficient with interval."""
+    post = model.posterior_
+    table = pd.DataFrame({"user": post.user_ids, "cluster": model.labels_, "membership": post.partition_estimate().membership})
+    if "latent" in post:
+        shape = len(post.user_ids), len(post.latent_names)
+        medians, intervals = model.latent_.reshape(shape), post.interval("latent", 0.95).reshape(*shape, 2)
+        for j, name in enumerate(post.latent_names):
+            prefix = "latent" if len(post.latent_names) == 1 else f"latent.{name}"
+            table[f"{prefix}_median"] = medians[:, j]
+            table[f"{prefix}_low"], table[f"{prefix}_high"] = intervals[:, j].T
+    return table
+
+
+def predict_run(
+    folder: Path,
+    threads: Path,
+    out: Path,
+    probability: float = 0.95,
+    drop_unknown: bool = False,
+    outcomes: Path | None = None,
+) -> str:
+    """Predict the outcomes of new threads of known users; writes a table, returns a line of words."""
+    model = opened(folder)
+    request = Request.load(folder)
+    new = read_threads(
+        threads,
+        model.posterior_.user_ids,
+        request.columns,
+        outcomes=outcomes,
+        covariates=request.covariates,
+        drop_unknown=drop_unknown,
+        need_outcome=False,
+    )
+    predicted = model.predict_outcome(new.behavior(request.intercept))
+    low, high = predicted.interval(probability).T
+    table = pd.DataFrame({"thread": new.ids, "median": predicted.median, "mean": predicted.mean, "sd": predicted.std})
+    table = table.assign(low=low, high=high)
+    words = f"{len(table)} threads predicted"
+    if new.outcome is not None:
+        table["outcome"] = new.outcome
+        table["log_density"] = predicted.log_density(new.outcome)
+        inside = np.mean((new.outcome >= low) & (new.outcome <= high))
+        words += (
+            f"; negative log-likelihood {predicted.nll(new.outcome):.3f}, {inside:.0%} inside the {probability:.0%} interval"
+        )
+    write_whole(out, table.to_csv(index=False).encode())
+    notes = "".join(f"\ndualview: {note}" for note in new.notes)
+    return f"{words}. Wrote {out}.{notes}"
+
+
+def summarise(folder: Path) -> dict[str, Any]:
+    """Clusters, sizes, profiles and the verdict on convergence, as plain values."""
+    model = opened(folder)
+    post = model.posterior_
+    estimate = post.partition_estimate()
+    clusters = [_profile(post, model, cluster, estimate.membership) for cluster in range(model.n_clusters_)]
+    return {
+        "users": post.n_users,
+        "chains": post.n_chains,
+        "draws_per_chain": post.n_draws,
+        "clusters": clusters,
+        "clusters_in_an_average_draw": float(post["n_clusters"].mean()),
+        "alpha_prior": post.alpha_prior,
+        "converged": post.converged,
+        "verdict": post.verdict(),
+    }
+
+
+def _profile(post: Posterior, model: DualViewMixture, cluster: int, membership: Any) -> dict[str, Any]:
+    members = np.flatnonzero(model.labels_ == cluster)
+    typical = members[np.argsort(-membership[members], kind="stable")][:5]
+    profile: dict[str, Any] = {
+        "cluster": cluster,
+        "size": len(members),
+        "typical_users": [post.user_ids[u] for u in typical],
+    }
+    features = post.features
+    if features is not None:
+        profile["feature_means"] = {name: float(features[members, j].mean()) for j, name in enumerate(post.feature_names)}
+    if "latent" in post:
+        draws = post.flat("latent")[:, members].mean(axis=1)
+        low, median, high = np.quantile(draws, [0.025, 0.5, 0.975])
+        profile["latent"] = {"median": float(median), "low": float(low), "high": float(high)}
+    return profile
+
+
+def summary_text(summary: dict[str, Any]) -> str:
+    """The summary for a reader."""
+    lines = [
+        f"{summary['users']} users in {len(summary['clusters'])} clusters "
+        f"({summary['clusters_in_an_average_draw']:.1f} in an average draw); "
+        f"{summary['chains']} chains of {summary['draws_per_chain']} draws."
+    ]
+    if summary["alpha_prior"] is not None:
+        lines.append(f"Prior of the concentration alpha: {summary['alpha_prior']}.")
+    for cluster in summary["clusters"]:
+        line = f"  cluster {cluster['cluster']}: {cluster['size']} users, such as {', '.join(cluster['typical_users'])}"
+        if "latent" in cluster:
+            latent = cluster["latent"]
+            line += f"; latent {latent['median']:.4g} ({latent['low']:.4g} to {latent['high']:.4g})"
+        if "feature_means" in cluster:
+            line += "; " + ", ".join(f"{name} {mean:.4g}" for name, mean in cluster["feature_means"].items())
+        lines.append(line)
+    verdict = summary["verdict"].replace("(n_warmup, n_draws)", "(--warmup, --draws)")
+    return "\n".join([*lines, verdict.replace("plots.traces", "the pictures of 'dualview plot'")])
+
+
+def plot_run(folder: Path) -> list[Path]:
+    """Every picture that the run has data for, as PNG files."""
+    import io
+
+    from dualview import plots
+
+    plots.require_matplotlib()
+    import matplotlib.pyplot as plt
+
+    model = opened(folder)
+    post = model.posterior_
+    pictures: dict[str, Any] = {"clusters": lambda: plots.clusters(post)[0], "traces": lambda: plots.traces(post)[0, 0]}
+    if post.n_users <= 5000:
+        pictures["similarity"] = lambda: plots.similarity(post)
+    if post.features is not None and post.features.shape[1] > 1:
+        pictures["features"] = lambda: plots.features(model, post.features)
+    if "latent" in post:
+        pictures["latent"] = lambda: plots.latent(model)
+    make_folder(folder / "plots")
+    written = []
+    for name, draw in pictures.items():
+        figure = draw().figure
+        content = io.BytesIO()
+        figure.savefig(content, format="png", dpi=120, bbox_inches="tight")
+        plt.close(figure)
+        write_whole(folder / "plots" / f"{name}.png", content.getvalue())
+        written.append(folder / "plots" / f"{name}.png")
+    return written

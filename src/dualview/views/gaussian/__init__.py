@@ -1,0 +1,1 @@
+"""The Gaussian view: one vector per user, a normal component per cluster."""

@@ -1,0 +1,227 @@
+"""The conditionals of a Gaussian view and the loops that draw from them.
+
+Working units: the view's constants are m = 0 and Σ = I. Shapes: x (U, D), z (U,), means (K, D), factors (K, D, D) upper with
+S_k = T_k T_kᵀ, scatters (K, D, D) lower with C_k C_kᵀ = Σ_{u∈k} (x_u − μ_k)(x_u − μ_k)ᵀ. A conditional writes
+the parameters of its law into arrays it is given: linear and precision of a normal; the lower factor of a Wishart's inverse
+scale, and returns its dof. A view of no dimensions is no view: nothing is drawn.
+"""
+
+import math
+
+import numpy as np
+
+from dualview.numerics.compiling import compiled, inlined
+from dualview.numerics.draws import normal, wishart_factor
+from dualview.numerics.hyperprior import PUBLISHED
+from dualview.numerics.linalg import (
+    add_to_cholesky,
+    cholesky,
+    factorise,
+    join_cholesky,
+    lower_square,
+    multiply,
+    outer_square,
+    scaled,
+    trace,
+)
+from dualview.views.gaussian.scale import draw_scales, redraw_columns, scatter_roots, whiten
+
+# A base variance below this, in working units, is a view whose clusters have shrunk onto single points; rounding of the means
+# stops the shrinking near 1e-32, and a feature with an outlier of 1e12 times its spread has about 1e-24.
+_SMALLEST = 1e-28
+
+
+@inlined
+def component_precision(base_dof, base_factor, count, scatter, inverse_scale, scratch):
+    """S_k | rest, (C1); base_factor lower with base_factor base_factorᵀ = W_0."""
+    root = math.sqrt(base_dof)
+    n_dims = base_factor.shape[0]
+    for i in range(n_dims):
+        for j in range(n_dims):
+            inverse_scale[i, j] = root * base_factor[i, j]
+    if count > 0.0:
+        join_cholesky(inverse_scale, scatter, scratch)
+    return base_dof + count
+
+
+@inlined
+def component_mean(base_linear, base_precision, count, total, factor, linear, precision):
+    """μ_k | rest, (C2); base_linear = R_0 μ_0."""
+    n_dims = total.shape[0]
+    outer_square(factor, count, precision)
+    for i in range(n_dims):
+        for j in range(n_dims):
+            precision[i, j] += base_precision[i, j]
+        linear[i] = base_linear[i]
+    for i in range(n_dims):
+        projection = 0.0
+        for j in range(i + 1):
+            projection += factor[j, i] * total[j]
+        for j in range(i + 1):
+            linear[j] += factor[j, i] * projection
+
+
+@inlined
+def base_mean_law(means, base_precision, linear, precision):
+    """μ_0 | rest, (C3)."""
+    n_components, n_dims = means.shape
+    for i in range(n_dims):
+        linear[i] = 0.0
+        for j in range(n_dims):
+            precision[i, j] = n_components * base_precision[i, j] + (1.0 if i == j else 0.0)
+            for k in range(n_components):
+                linear[i] += base_precision[i, j] * means[k, j]
+
+
+@inlined
+def base_precision_law(means, base_mean, inverse_scale, scratch, hyperprior=PUBLISHED):
+    """R_0 | rest, (C4) with ν for D in its first terms."""
+    n_components, n_dims = means.shape
+    prior_dof = n_dims - 1 + hyperprior.of_means
+    for i in range(n_dims):
+        for j in range(n_dims):
+            inverse_scale[i, j] = math.sqrt(prior_dof) if i == j else 0.0
+    for k in range(n_components):
+        for i in range(n_dims):
+            scratch[i] = means[k, i] - base_mean[i]
+        add_to_cholesky(inverse_scale, scratch)
+    return float(prior_dof + n_components)
+
+
+@inlined
+def base_covariance_law(factors, base_dof, inverse_scale):
+    """W_0 | rest, (C5)."""
+    n_components, n_dims = factors.shape[:2]
+    for i in range(n_dims):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(n_components):
+                for d in range(i, n_dims):
+                    total += factors[k, i, d] * factors[k, j, d]
+            inverse_scale[i, j] = base_dof * total + (n_dims if i == j else 0.0)
+    factorise(inverse_scale)
+    return n_dims + n_components * base_dof
+
+
+@compiled
+def cluster_sums(x, z, means):
+    """Counts (K,), sums of x (K, D) and factors of the scatters about the components' means (K, D, D)."""
+    n_components, n_dims = means.shape
+    counts = np.zeros(n_components)
+    totals = np.zeros((n_components, n_dims))
+    scatters = np.zeros((n_components, n_dims, n_dims))
+    deviation = np.empty(n_dims)
+    for u in range(z.shape[0]):
+        k = z[u]
+        counts[k] += 1.0
+        for d in range(n_dims):
+            totals[k, d] += x[u, d]
+            deviation[d] = x[u, d] - means[k, d]
+        add_to_cholesky(scatters[k], deviation)
+    return counts, totals, scatters
+
+
+@compiled
+def join_sums(counts, totals, scatters, more_counts, more_totals, more_scatters):
+    """In place: the sums of two sets of users, from the sums of each."""
+    scratch = np.empty(totals.shape[1])
+    for k in range(counts.shape[0]):
+        if more_counts[k] > 0.0:
+            counts[k] += more_counts[k]
+            for i in range(totals.shape[1]):
+                totals[k, i] += more_totals[k, i]
+            join_cholesky(scatters[k], more_scatters[k], scratch)
+
+
+@compiled
+def draw_components(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof):
+    """S_k then μ_k for every component: (C1), (C2). Empty components come from their prior."""
+    n_components, n_dims = totals.shape
+    means = np.empty((n_components, n_dims))
+    factors = np.empty((n_components, n_dims, n_dims))
+    matrix, scratch = np.empty((n_dims, n_dims)), np.empty(n_dims)
+    base_factor, base_linear = cholesky(base_covariance), multiply(base_precision, base_mean)
+    for k in range(n_components):
+        dof = component_precision(base_dof, base_factor, counts[k], scatters[k], matrix, scratch)
+        wishart_factor(rng, dof, matrix, factors[k])
+        component_mean(base_linear, base_precision, counts[k], totals[k], factors[k], means[k], matrix)
+        normal(rng, means[k], matrix)
+    return means, factors
+
+
+@compiled
+def draw_base(rng, means, factors, base_precision, base_dof, hyperprior=PUBLISHED):
+    """μ_0, R_0, W_0 in turn: (C3) to (C5). Without factors there is no W_0."""
+    n_dims, n_spread = means.shape[1], factors.shape[1]
+    base_mean, scratch = np.empty(n_dims), np.empty(n_dims)
+    matrix, factor = np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
+    base_mean_law(means, base_precision, base_mean, matrix)
+    normal(rng, base_mean, matrix)
+    dof = base_precision_law(means, base_mean, matrix, scratch, hyperprior)
+    wishart_factor(rng, dof, matrix, factor)
+    new_precision, new_covariance = np.empty((n_dims, n_dims)), np.empty((n_spread, n_spread))
+    outer_square(factor, 1.0, new_precision)
+    matrix, factor = np.empty((n_spread, n_spread)), np.empty((n_spread, n_spread))
+    dof = base_covariance_law(factors, base_dof, matrix)
+    wishart_factor(rng, dof, matrix, factor)
+    outer_square(factor, 1.0, new_covariance)
+    return base_mean, new_precision, new_covariance
+
+
+@compiled
+def redraw_view(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof, hyperprior=PUBLISHED):
+    """All a view learns, given sums over its clusters: columns and size of W_0 and β without the S_k, then (C1) to (C5)."""
+    if totals.shape[1] == 0:
+        factors = np.empty((totals.shape[0], 0, 0))
+        return np.empty((totals.shape[0], 0)), factors, base_mean, base_precision, base_covariance, base_dof
+    base_factor = cholesky(base_covariance)
+    whitened = whiten(scatters, base_factor)
+    if totals.shape[1] > 1:  # a single column is what draw_scales draws
+        redraw_columns(rng, counts, whitened, base_factor, base_dof)
+        base_covariance = lower_square(base_factor)
+    roots = scatter_roots(whitened)
+    scale, base_dof = draw_scales(rng, counts, roots, trace(base_covariance), base_dof, hyperprior)
+    base_covariance = scaled(base_covariance, scale)
+    means, factors = draw_components(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof)
+    base_mean, base_precision, base_covariance = draw_base(rng, means, factors, base_precision, base_dof, hyperprior)
+    return means, factors, base_mean, base_precision, base_covariance, base_dof
+
+
+@compiled
+def collapsed(base_covariance):
+    """Whether W_0 is no number any more, or so small in some direction that its clusters have shrunk onto single points."""
+    factor = cholesky(base_covariance)
+    for i in range(base_covariance.shape[0]):
+        if not _SMALLEST < base_covariance[i, i] < math.inf or math.isnan(factor[i, i]):
+            return True
+    return False
+
+
+@compiled
+def draw_into(rng, first, end, means, factors, base_mean, base_precision, base_covariance, base_dof):
+    """In place: components first to end become draws from the base distributions, (M2) and, where there is a W_0, (M3)."""
+    n_dims = base_mean.shape[0]
+    if n_dims == 0:
+        return
+    covariance_factor, linear = cholesky(base_covariance), multiply(base_precision, base_mean)
+    matrix = np.empty((n_dims, n_dims))
+    root = math.sqrt(base_dof)
+    for i in range(covariance_factor.shape[0]):
+        for j in range(i + 1):
+            covariance_factor[i, j] *= root
+    for k in range(first, end):
+        wishart_factor(rng, base_dof, covariance_factor, factors[k])
+        for i in range(n_dims):
+            means[k, i] = linear[i]
+            for j in range(n_dims):
+                matrix[i, j] = base_precision[i, j]
+        normal(rng, means[k], matrix)
+
+
+@compiled
+def draw_from_base(rng, n, base_mean, base_precision, base_covariance, base_dof):
+    """n components from the base distributions, (M2) and (M3)."""
+    n_spread = base_covariance.shape[0]
+    means, factors = np.empty((n, base_mean.shape[0])), np.empty((n, n_spread, n_spread))
+    draw_into(rng, 0, n, means, factors, base_mean, base_precision, base_covariance, base_dof)
+    return means, factors

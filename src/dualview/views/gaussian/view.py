@@ -1,0 +1,137 @@
+"""A mixture of Gaussians over one vector per user, observed or latent, in working units (m = 0, Σ = I).
+
+x (U, D), z (U,), means (K, D), factors (K, D, D) upper triangular with S_k = T_k T_kᵀ.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import multigammaln
+
+from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
+from dualview.numerics.streams import stream_of
+from dualview.views.base import Array, Base, Components, Labels
+from dualview.views.gaussian import conditionals as gaussian
+from dualview.views.gaussian import density as densities
+
+_NO_SPREAD = 1e-24  # a variance that is rounding, in working units
+_SPARE = np.geomspace(0.1, 1e6, 50)  # values of β − D + 1 to start from
+
+
+class GaussianState(NamedTuple):
+    """Everything a Gaussian view learns: components, then μ_0, R_0, W_0, β."""
+
+    components: Components
+    base_mean: Array
+    base_precision: Array
+    base_covariance: Array
+    base_dof: float
+
+    @property
+    def base(self) -> Base:
+        return self[1:]
+
+    @property
+    def component_parts(self) -> dict[str, Array]:
+        return self.components._asdict()
+
+    @property
+    def base_parts(self) -> dict[str, Any]:
+        return dict(zip(self._fields[1:], self[1:], strict=True))
+
+    @property
+    def n_components(self) -> int:
+        return len(self.components.means)
+
+
+@dataclass(frozen=True)
+class GaussianView:
+    """(M1) to (M7) for vectors of n_dims dimensions, with the paper's R_0 and β or, by the hyperprior, lighter tails."""
+
+    n_dims: int
+    hyperprior: Hyperprior = PUBLISHED
+
+    def log_joint(self, state: GaussianState, x: Array, z: Labels) -> float:
+        """ln p(x, components, base | z) up to a constant."""
+        return float(densities.log_view(x, z, *state.components, *state.base, self.hyperprior))
+
+    def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> GaussianState:
+        """A state to start from: W_0 and β as the clusters suggest, μ_0 and R_0 at their priors' centres, components drawn.
+
+        Nothing here changes the posterior. Were W_0 at its centre too, which is the spread of all vectors, and clusters well
+        apart, then the precisions would be unlike W_0⁻¹ in most directions; the first sweep would explain that by a β next to
+        its bound D − 1, where components of any shape are likely, and take many sweeps to come back. From a β that is very
+        unlikely a slice is very wide, and the first sweep would take β anywhere.
+        """
+        means = np.zeros((n_components, self.n_dims))
+        for k in range(n_components):
+            if (z == k).any():
+                means[k] = x[z == k].mean(axis=0)
+        sums = gaussian.cluster_sums(np.ascontiguousarray(x), z, means)
+        within = _within_clusters(sums[0], sums[2])
+        dof = _likely_dof(sums[0], sums[2], within, self.hyperprior.least_of_vectors)
+        base = (np.zeros(self.n_dims), np.eye(self.n_dims), within, dof)
+        components = Components(*gaussian.draw_components(stream_of(rng), *sums, *base))
+        return GaussianState(components, *base)
+
+    def draw_prior(self, rng: np.random.Generator, n_components: int) -> GaussianState:
+        """Base and components from (M2) to (M7)."""
+        n_dims = self.n_dims
+        base_mean = rng.standard_normal(n_dims)
+        base_precision = draw_unit_wishart(rng, n_dims, n_dims - 1 + self.hyperprior.of_means)
+        base_covariance = draw_unit_wishart(rng, n_dims, n_dims)
+        base_dof = n_dims - 1 + self.hyperprior.least_of_vectors + n_dims / rng.chisquare(1.0)
+        base = (base_mean, base_precision, base_covariance, base_dof)
+        return GaussianState(Components(*gaussian.draw_from_base(stream_of(rng), n_components, *base)), *base)
+
+    def simulate(self, rng: np.random.Generator, state: GaussianState, z: Labels) -> Array:
+        """Vectors given their components, (M1)."""
+        noise = rng.standard_normal((len(z), self.n_dims))
+        means, factors = state.components
+        deviations = np.linalg.solve(np.swapaxes(factors[z], -1, -2), noise[..., None])[..., 0]
+        return np.asarray(means[z] + deviations)
+
+    def state(self, components: Components, base: Base) -> GaussianState:
+        """The record of what a sweep has drawn."""
+        return GaussianState(components, *base)
+
+
+def _within_clusters(counts: Array, scatters: Array) -> Array:
+    """A covariance like that within the clusters, from their counts (K,) and scatter factors (K, D, D).
+
+    Its logarithm is that of the pooled covariance, drawn towards 0 the more the fewer vectors there are for its D dimensions:
+    with no more than D beyond one for each cluster it is I, the centre of the prior. So it is in a direction in which no
+    cluster has any spread, and where it would be wider than the prior's centre: W_0's prior has light tails there, and from a
+    start far out in them the first slices would be as wide as numbers are.
+    """
+    n_dims, n_spare = scatters.shape[1], counts.sum() - np.count_nonzero(counts)
+    directions, roots = np.linalg.svd(np.concatenate(list(scatters), axis=1), full_matrices=False)[:2]
+    variances = roots**2 / max(n_spare, 1.0)
+    variances[variances < _NO_SPREAD] = 1.0
+    powers = np.minimum(variances, 1.0) ** max(0.0, 1.0 - n_dims / max(n_spare, 1.0))
+    covariance = (directions * powers) @ directions.T
+    return np.asarray(0.5 * (covariance + covariance.T))
+
+
+def _likely_dof(counts: Array, scatters: Array, base_covariance: Array, least: float) -> float:
+    """The most likely β of some, without the S_k: as in ``scale``, with a vector less in each cluster for its mean.
+
+    least: β_min − D + 1 of the prior.
+    """
+    n_dims, used = scatters.shape[1], counts > 1
+    whitened = np.linalg.solve(np.linalg.cholesky(base_covariance), scatters[used])
+    roots = np.linalg.svd(whitened, compute_uv=False) ** 2
+    dof = _SPARE + n_dims - 1 + least
+    own = multigammaln(0.5 * dof, n_dims)
+    density = -0.5 * np.log(_SPARE) - 0.5 * n_dims / _SPARE
+    for n_spare, own_roots in zip(counts[used] - 1, roots, strict=True):
+        density += multigammaln(0.5 * (dof + n_spare), n_dims) - own - 0.5 * n_spare * n_dims * np.log(dof)
+        density -= 0.5 * (dof + n_spare) * np.log1p(own_roots / dof[:, None]).sum(axis=1)
+    return float(dof[density.argmax()])
+
+
+def draw_unit_wishart(rng: np.random.Generator, n_dims: int, dof: int) -> Array:
+    """W(ν, I/ν) for whole ν ≥ D: the sum of ν outer products."""
+    sample = rng.standard_normal((n_dims, dof))
+    return np.asarray(sample @ sample.T / dof)

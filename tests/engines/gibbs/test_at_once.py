@@ -1,0 +1,313 @@
+"""Many steps in one compiled call are the steps one by one; the likelihood's part of it is right, and mutants are not."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dualview as dv
+from checks import ACCEPT, REJECT, joint_test, mutate, rebind, worst
+from dualview.behaviors.likelihoods import conjugate as plain
+from dualview.behaviors.likelihoods import noise
+from dualview.behaviors.likelihoods import threads as thread_regression
+from dualview.chains.storage import Record, Store
+from dualview.engines.gibbs import packing
+from dualview.engines.gibbs import step as gibbs
+from dualview.model import Model, State
+from dualview.numerics.streams import stream_of, streams_of
+from dualview.partitions.priors import ChineseRestaurant, OneCluster, PartitionPrior, partition_prior
+from engines.gibbs import test_joint, test_joint_behaviors
+from yardsticks import python_of
+
+MODELS = test_joint.MODELS | {
+    name: test_joint_behaviors.MODELS[name] for name in ("regressions, process", "regressions, three clusters")
+}
+WITH_BEHAVIOR = [name for name in MODELS if MODELS[name]().likelihood is not None]
+N_STEPS = 40
+
+
+def slow(case: Any) -> Any:
+    return pytest.param(case, marks=pytest.mark.slow)
+
+
+@pytest.fixture(params=[True, False], ids=["gram", "threads"])
+def with_gram(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether normal equations are used wherever they could be."""
+    monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 10**6 if request.param else 0)
+    monkeypatch.setattr(thread_regression, "_GRAM_COST", 0.0 if request.param else 1.0)
+    return bool(request.param)
+
+
+def simulated(name: str, seed: int = 1) -> tuple[Model, State]:
+    rng = np.random.default_rng(seed)
+    model = MODELS[name]()
+    state = model.draw_prior(rng)
+    return model.simulate(rng, state), state
+
+
+def numbers(state: State) -> list[np.ndarray]:
+    views = [part for view in state.views.values() for part in (*view.components, *view.base)]
+    return [state.z, np.asarray(state.alpha), *views, *([] if state.latent is None else [state.latent]), *state.params.values()]
+
+
+def run(model: Model, state: State, keep: np.ndarray, at_once: int, every: int | None = None) -> tuple[State, Record, Any]:
+    """So many steps in a call, at most; the last state, the draws and the generator at the end."""
+    rng, store, done = np.random.default_rng(7), Store(model, every), 0
+    while done < len(keep):
+        asked = keep[done : done + at_once]
+        state, info = gibbs.advance(rng, model, state, 3, asked)
+        store.add(info.draws, info.last)
+        done += info.n_steps
+    return state, store.drain(), rng.bit_generator.state["state"]
+
+
+def one_by_one(model: Model, state: State, keep: np.ndarray, every: int | None = None) -> tuple[State, Record, Any]:
+    """Every step by itself, states kept by name."""
+    rng, store = np.random.default_rng(7), Store(model, every)
+    for kept in keep:
+        state, _ = gibbs.step(rng, model, state, 3)
+        if kept:
+            store.append(state)
+    return state, store.drain(), rng.bit_generator.state["state"]
+
+
+def assert_same_record(one: Record, other: Record) -> None:
+    for name in ("fixed", "ragged", "scalars"):
+        first, second = getattr(one, name), getattr(other, name)
+        assert set(first) == set(second)
+        for part, values in first.items():
+            assert values.shape == second[part].shape, part
+            assert values.dtype == second[part].dtype, part
+            if part == "log_joint":  # sums in another order
+                np.testing.assert_allclose(values, second[part], rtol=1e-9, atol=1e-9)
+            else:
+                np.testing.assert_array_equal(values, second[part], err_msg=part)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("every", [None, 3])
+def test_steps_in_one_call_are_steps_one_by_one(name: str, every: int | None, with_gram: bool) -> None:
+    """States, draws, summaries and the generator, whichever steps are kept and however many there are in a call."""
+    if name not in WITH_BEHAVIOR and not with_gram:
+        pytest.skip("no behaviour")
+    model, state = simulated(name)
+    keep = np.random.default_rng(3).random(N_STEPS) < 0.6
+    last, draws, generator = one_by_one(model, state, keep, every)
+    assert draws.n_draws
+    for at_once in (1, 7, N_STEPS):
+        again, same, after = run(model, state, keep, at_once, every)
+        for one, other in zip(numbers(last), numbers(again), strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert_same_record(draws, same)
+        assert after == generator
+        if every is not None and draws.moments is not None:
+            np.testing.assert_array_equal(draws.moments.squares, same.moments.squares)
+
+
+def test_a_generator_of_short_words_gives_the_same_streams() -> None:
+    for source in (np.random.MT19937, np.random.PCG64):
+        one, other = np.random.Generator(source(3)), np.random.Generator(source(3))
+        np.testing.assert_array_equal(streams_of(one, 3), [stream_of(other) for _ in range(3)])
+        assert one.random() == other.random()
+
+
+def test_more_components_than_there_was_room_for() -> None:
+    """From one cluster to many in a step."""
+    rng = np.random.default_rng(0)
+    model = Model(ChineseRestaurant(), rng.standard_normal((100, 1)), None, 100)
+    state = replace(gibbs.start(rng, model, np.zeros(100, dtype=np.int64)), alpha=1e6)
+    keep = np.ones(30, dtype=bool)
+    last, draws, _ = run(model, state, keep, 30)
+    assert draws.fixed["n_components"].max() > 10
+    assert_same_record(one_by_one(model, state, keep)[1], draws)
+    np.testing.assert_array_equal(last.views["features"].components.means, draws.ragged["features.means"][-last.n_components :])
+
+
+def test_numbers_out_of_range_end_the_call() -> None:
+    features = np.zeros((6, 1))
+    features[:3] = 1.0
+    model = Model(ChineseRestaurant(), features, None, 6)
+    rng = np.random.default_rng(0)
+    state = gibbs.start(rng, model, np.array([0, 0, 0, 1, 1, 1]))
+    with pytest.raises(dv.errors.DegenerateError, match="collapsed"):
+        run(model, state, np.zeros(20_000, dtype=bool), 100)
+
+
+@pytest.mark.parametrize("n_clusters", [None, 1, 4])
+def test_weights_are_the_prior_s(n_clusters: int | None) -> None:
+    from dualview.engines.gibbs.sweep import weights_of
+
+    prior: PartitionPrior = partition_prior(n_clusters)
+    n_pool = 0 if n_clusters else 3
+    given = weights_of(0.7, n_clusters or 0, n_pool)
+    assert given == (prior.spread(0.7), prior.new_weight(0.7) / max(n_pool, 1))
+
+
+class TestRefresh:
+    @pytest.mark.parametrize("name", WITH_BEHAVIOR)
+    def test_residuals_are_the_likelihood_s(self, name: str, with_gram: bool) -> None:
+        model, state = simulated(name)
+        likelihood: Any = model.likelihood
+        made = likelihood.conjugate(state.params)
+        if made is None:
+            assert not with_gram
+            return
+        terms, parts = made
+        plain.refresh(state.latent, tuple(terms), tuple(parts))
+        own = likelihood.terms(np.random.default_rng(0), state.latent, state.params)
+        coefficients = [state.params["coefficients"]] if "coefficients" in state.params else []
+        np.testing.assert_allclose(terms.residual, likelihood.residual(state.latent, *coefficients), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(terms.weighted, own.weighted, rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(terms.gram, own.gram)
+        density = likelihood.log_density(state.latent, state.params)
+        np.testing.assert_allclose(plain.log_plain(tuple(terms), tuple(parts)), density, rtol=1e-10)
+
+    def test_compiled_is_plain(self, with_gram: bool) -> None:
+        model, state = simulated("dual-DP with covariates" if with_gram else "dual-DP")
+        view = state.views["behavior"].components
+        moved = []
+        for kernel in (plain.redraw_plain, python_of(plain.redraw_plain)):
+            rng, latent = np.random.default_rng(2), state.latent.copy()
+            terms, parts = model.likelihood.conjugate(state.params)
+            for _ in range(30):
+                kernel(rng, state.z, latent, *view, tuple(terms), tuple(parts))
+            moved.append([*latent.ravel(), *terms.residual, *terms.precision, *parts.coefficients, rng.random()])
+        np.testing.assert_allclose(moved[0], moved[1], rtol=1e-9)
+
+
+class TestDrawTogether:
+    def test_is_the_draw_of_the_likelihood(self) -> None:
+        """Means and covariances of many draws, against the closed form by users and covariates."""
+        forum = dv.datasets.agreement(6, 30, seed=2)
+        likelihood = dv.SharedOutcome(forum.participation, forum.outcome, intercept=True).prepare(None)[1]
+        z, means, factors = np.array([0, 0, 1, 1, 1, 0]), np.array([[0.3], [-0.8]]), np.array([[[1.3]], [[0.6]]])
+        parts = likelihood.conjugate({"noise_precision": 2.0, "coefficients": np.zeros(1)})[1]
+        assert len(parts.gram) == 7
+        rng, latent = stream_of(np.random.default_rng(0)), np.empty((6, 1))
+        draws = []
+        for _ in range(20_000):
+            assert plain.draw_together(rng, z, latent, means, factors, 2.0, tuple(parts))
+            draws.append([*latent[:, 0], *parts.coefficients])
+        prior = np.append(factors[z, 0, 0] ** 2, 1.0)
+        covariance = np.linalg.inv(np.diag(prior) + 2.0 * parts.gram)
+        mean = covariance @ (prior * np.append(means[z, 0], 0.0) + 2.0 * parts.weighted)
+        scores = (np.mean(draws, axis=0) - mean) / np.sqrt(np.diag(covariance) / len(draws))
+        assert np.abs(scores).max() < 4.5
+        np.testing.assert_allclose(np.cov(np.transpose(draws)), covariance, atol=0.05 * covariance.max())
+
+    @pytest.mark.parametrize("gram", [np.empty((0, 0)), np.ones((301, 301)), np.array([[1.0, 1.0], [1.0, 1.0 + 1e-15]])])
+    def test_says_when_it_cannot(self, gram: np.ndarray) -> None:
+        n = max(len(gram), 1)
+        latent = np.full((n, 1), 7.0)
+        parts = (np.ones(3), np.empty((3, 0)), np.empty(0), gram, np.ones(len(gram)), 1.0)
+        prior = (np.zeros((1, 1)), np.full((1, 1, 1), 1e-9))
+        made = plain.draw_together(stream_of(np.random.default_rng(0)), np.zeros(n, dtype=np.int64), latent, *prior, 1e9, parts)
+        assert not made
+        np.testing.assert_array_equal(latent, 7.0)
+
+    def test_a_draw_that_loses_digits_is_made_outside(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two users who are always together, and a prior that says next to nothing."""
+        monkeypatch.setattr(thread_regression, "_JOINT_SHARE", 1.0)
+        participation = np.ones((30, 2))
+        behavior = dv.SharedOutcome(participation, np.linspace(-1.0, 1.0, 30))
+        likelihood = behavior.prepare(dv.GaussianPrior(0.0, 1e24))[1]
+        model = Model(OneCluster(), None, likelihood, 2)
+        rng = np.random.default_rng(0)
+        start = gibbs.start(rng, model, np.zeros(2, dtype=np.int64))
+        state, info = gibbs.advance(rng, model, start, 3, np.ones(5, dtype=bool))
+        assert info.last is state
+        assert info.n_steps == 1
+        assert np.isfinite(state.latent).all()
+
+
+def step_with(redraw: Any) -> Any:
+    """A step whose last part, the likelihood's, is a function of its own."""
+
+    def step(rng: np.random.Generator, model: Model, state: State) -> State:
+        likelihood: Any = model.likelihood
+        terms, parts = likelihood.conjugate(state.params)
+        plain.refresh(state.latent, tuple(terms), tuple(parts))
+        moving, stream = gibbs.Moving.at(model, state, terms), stream_of(rng)
+        moving.sweep_by_blocks(stream, 2)
+        moving.check()
+        made = redraw(stream, moving.z, moving.latent, *moving.columns[2:], tuple(terms), tuple(parts))
+        latent, params = moving.latent, likelihood.params_of(float(terms.precision[0]), parts.coefficients)
+        if not made:
+            latent, params = likelihood.redraw_together(rng, latent, params, terms, moving.latent_prior())
+        return moving.state(latent, params)
+
+    return step
+
+
+def with_equations(name: str, monkeypatch: pytest.MonkeyPatch) -> Model:
+    monkeypatch.setattr(thread_regression, "_GRAM_COST", 0.0)
+    return MODELS[name]()
+
+
+@pytest.mark.parametrize("name", ["dual-DP", "dual-DP with covariates", "latent-GMM"])
+def test_the_call_is_the_sweep_and_then_the_likelihood_s_part(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_equations(name, monkeypatch)
+    model, state = simulated(name)
+    step = step_with(plain.redraw_plain)
+    one, other = (np.random.default_rng(5) for _ in range(2))
+    for _ in range(10):
+        expected, (state, _) = step(one, model, state), gibbs.step(other, model, state, 2)
+        for part, same in zip(numbers(expected), numbers(state), strict=True):
+            np.testing.assert_array_equal(part, same)
+
+
+@pytest.mark.parametrize("name", ["single with covariates", slow("latent-GMM"), slow("dual-DP with covariates")])
+def test_with_equations_the_joint_prior_stays_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, size = worst(joint_test(with_equations(name, monkeypatch), seed=0))
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+def noise_counts_one_less() -> Any:
+    law = mutate(noise.noise_law, "prior_dof + count", "count")
+    return rebind(plain.redraw_plain, draw_noise=rebind(noise.draw_noise, noise_law=law))
+
+
+def covariates_left_in_the_residuals() -> Any:
+    wrong = mutate(plain.refresh, "residual[t] = outcome[t] - expected", "residual[t] = outcome[t]")
+    return rebind(plain.redraw_plain, refresh=wrong)
+
+
+def covariates_have_no_prior() -> Any:
+    wrong = mutate(
+        plain.draw_together, "prior_mean[i], prior_precision[i] = 0.0, 1.0", "prior_mean[i] = prior_precision[i] = 0.0"
+    )
+    return rebind(plain.redraw_plain, draw_together=wrong)
+
+
+def precision_of_clusters_not_squared() -> Any:
+    wrong = mutate(plain.draw_together, "factors[z[i], 0, 0] ** 2", "factors[z[i], 0, 0]")
+    return rebind(plain.redraw_plain, draw_together=wrong)
+
+
+MUTANTS = [noise_counts_one_less, covariates_left_in_the_residuals, covariates_have_no_prior, precision_of_clusters_not_squared]
+
+
+@pytest.mark.parametrize("mutant", [slow(mutant) for mutant in MUTANTS], ids=lambda mutant: mutant.__name__)
+def test_mutant_is_rejected(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = with_equations("single" if mutant is noise_counts_one_less else "single with covariates", monkeypatch)
+    _, size = worst(joint_test(model, seed=0, step=step_with(mutant())))
+    assert size > REJECT
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_log_joint_of_a_draw_is_the_model_s(name: str) -> None:
+    """Also by the kernel without a compiler."""
+    model, state = simulated(name)
+    _, draws, _ = run(model, state, np.ones(3, dtype=bool), 3)
+    _, again, _ = one_by_one(model, state, np.ones(3, dtype=bool))
+    np.testing.assert_allclose(draws.fixed["log_joint"], again.fixed["log_joint"], rtol=1e-10)
+    counts = state.counts
+    expected = model.partition.log_density(counts, state.alpha)
+    fixed = model.partition.n_components or 0
+    np.testing.assert_allclose(
+        packing.log_partition(counts, fixed, state.alpha, model.partition.alpha_prior), expected, rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        python_of(packing.log_partition)(counts, fixed, state.alpha, model.partition.alpha_prior), expected, rtol=1e-12
+    )

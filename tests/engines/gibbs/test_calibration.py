@@ -1,0 +1,89 @@
+"""Simulation-based calibration (Talts et al. 2018): ranks of true values among posterior draws are uniform.
+
+Unlike the joint test, chains start as a user's do, from everybody in one cluster, and must find the posterior by themselves.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import chisquare
+
+from dualview.behaviors.likelihoods.logit import LogitPanel
+from dualview.behaviors.likelihoods.threads import ThreadRegression
+from dualview.behaviors.panel import Panel
+from dualview.engines.gibbs import step as gibbs
+from dualview.model import Model, State
+from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
+from dualview.units import Whitening
+
+N_USERS, N_THREADS, N_DATASETS, N_RANKS = 8, 10, 300, 19
+N_WARMUP, SPACING = 400, 40
+
+
+def blank_model(partition: Any) -> Model:
+    rng = np.random.default_rng(5)
+    none = np.empty((0, 0))
+    likelihood = ThreadRegression(
+        design=rng.integers(0, 2, (N_THREADS, N_USERS)).astype(float),
+        coefficient_design=np.empty((N_THREADS, 0)),
+        outcome=np.zeros(N_THREADS),
+        noise_variance=1.0,
+        coefficient_units=Whitening(np.empty(0), none, none),
+    )
+    return Model(partition, np.zeros((N_USERS, 2)), likelihood, N_USERS)
+
+
+def separable_model(partition: Any) -> Model:
+    """Two answers a user to a question without covariates: as a rule they are alike, and set no bound to the latent number."""
+    user = np.repeat(np.arange(N_USERS), 2)
+    panel = Panel.of(user, np.ones((len(user), 1)), np.zeros(len(user)), N_USERS)
+    likelihood = LogitPanel(panel, sparse.csr_array((len(user), 0)), np.zeros(len(user)))
+    return Model(partition, np.zeros((N_USERS, 2)), likelihood, N_USERS)
+
+
+def quantities(state: State) -> dict[str, float]:
+    features, behavior = state.views["features"], state.views["behavior"]
+    assert state.latent is not None
+    noise = {name: np.log(value) for name, value in state.params.items() if name == "noise_precision"}
+    return noise | {
+        "log_alpha": np.log(state.alpha),
+        "latent": state.latent[0, 0],
+        "mean of latent": state.latent.mean(),
+        "features.base_mean": features.base_mean[0],
+        "features.base_covariance": np.log(features.base_covariance[0, 0]),
+        "features.dof": np.log(features.base_dof),
+        "behavior.base_mean": behavior.base_mean[0],
+        "behavior.base_covariance": np.log(behavior.base_covariance[0, 0]),
+        "behavior.dof": np.log(behavior.base_dof),
+    }
+
+
+def ranks(rng: np.random.Generator, blank: Model) -> dict[str, int]:
+    truth = blank.draw_prior(rng)
+    model = blank.simulate(rng, truth)
+    state = gibbs.start(rng, model, np.zeros(N_USERS, dtype=np.int64))
+    draws = []
+    for iteration in range(1, N_WARMUP + N_RANKS * SPACING + 1):
+        state, _ = gibbs.step(rng, model, state, 3)
+        if iteration > N_WARMUP and (iteration - N_WARMUP) % SPACING == 0:
+            draws.append(quantities(state))
+    true = quantities(truth)
+    return {name: sum(draw[name] < true[name] for draw in draws) for name in true}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "blank",
+    [blank_model(ChineseRestaurant()), blank_model(FiniteDirichlet(3)), separable_model(ChineseRestaurant())],
+    ids=["dual-DP", "dual-fixed", "answers all alike"],
+)
+def test_ranks_of_the_truth_are_uniform(blank: Model) -> None:
+    rng = np.random.default_rng(11)
+    found = [ranks(rng, blank) for _ in range(N_DATASETS)]
+    p_values = {}
+    for name in found[0]:
+        counts = np.bincount([rank[name] // 4 for rank in found], minlength=(N_RANKS + 1) // 4)
+        p_values[name] = chisquare(counts).pvalue
+    assert min(p_values.values()) > 1e-4, p_values

@@ -1,0 +1,77 @@
+"""The sampler's frequencies of partitions against enumeration: five users, one view, hyperparameters held fixed."""
+
+import numpy as np
+import pytest
+
+import naive
+from checks import ACCEPT, batch_scores
+from dualview.engines.gibbs import step as gibbs
+from dualview.model import Model, State
+from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, PartitionPrior
+from dualview.views.gaussian import conditionals as gaussian
+from dualview.views.gaussian.view import Components, GaussianState, GaussianView
+
+X = np.array([-1.3, -1.0, 0.1, 0.9, 1.1])
+BASE = {"base_mean": 0.2, "base_precision": 0.6, "base_covariance": 0.3, "base_dof": 2.5}
+ALPHA = 0.8
+
+
+def canonical(z: np.ndarray) -> tuple[int, ...]:
+    """Labels numbered by first appearance."""
+    seen: dict[int, int] = {}
+    return tuple(seen.setdefault(int(k), len(seen)) for k in z)
+
+
+def chain(rng: np.random.Generator, partition: PartitionPrior, n_auxiliary: int, n: int) -> list[tuple[int, ...]]:
+    """Partitions drawn by the shipped component and assignment updates, α and the base left as they are."""
+    model = Model(partition, X[:, None], None, len(X))
+    base = (np.array([BASE["base_mean"]]), np.array([[BASE["base_precision"]]]), np.array([[BASE["base_covariance"]]]))
+    base = (*base, BASE["base_dof"])
+    n_components = partition.n_components or 1
+    view = GaussianState(GaussianView(1).draw_prior(rng, n_components).components, *base)
+    state = State(np.zeros(len(X), dtype=np.int64), ALPHA, {"features": view})
+    draws = []
+    for _ in range(n):
+        sums = gaussian.cluster_sums(X[:, None], state.z, state.views["features"].components.means)
+        components = Components(*gaussian.draw_components(rng, *sums, *base))
+        state = State(state.z, ALPHA, {"features": GaussianState(components, *base)})
+        state = reassigned(rng, model, state, n_auxiliary)
+        draws.append(canonical(state.z))
+    return draws
+
+
+def reassigned(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int) -> State:
+    """The shipped assignment sweep alone."""
+    moving = gibbs.Moving.of(rng, model, state)
+    moving.redraw_assignments(rng.bit_generator.random_raw(4), n_auxiliary)
+    return moving.state(None, {})
+
+
+@pytest.mark.parametrize(
+    ("partition", "kind", "n_auxiliary"),
+    [
+        pytest.param(ChineseRestaurant(), ("dp", None), 1, id="process, one auxiliary", marks=pytest.mark.slow),
+        pytest.param(ChineseRestaurant(), ("dp", None), 3, id="process, three auxiliary"),
+        pytest.param(FiniteDirichlet(3), ("finite", 3), 3, id="three clusters"),
+    ],
+)
+def test_frequencies_of_partitions(partition: PartitionPrior, kind: tuple, n_auxiliary: int) -> None:
+    exact = naive.enumerate_posterior(X, *BASE.values(), ALPHA, partition=kind)
+    draws = chain(np.random.default_rng(1), partition, n_auxiliary, 30_000)
+    frequent = [labels for labels, probability in exact.items() if probability > 0.005]
+    hits = np.array([[draw == labels for labels in frequent] for draw in draws], dtype=float)
+    scores = batch_scores(hits, np.array([exact[labels] for labels in frequent]))
+    assert len(frequent) > 10
+    assert np.abs(scores).max() < ACCEPT
+    assert set(draws) <= set(exact)
+
+
+def test_blocks_of_users_do_not_change_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of log likelihoods made for two users at a time."""
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    exact = naive.enumerate_posterior(X, *BASE.values(), ALPHA)
+    draws = chain(np.random.default_rng(2), ChineseRestaurant(), 2, 20_000)
+    frequent = [labels for labels, probability in exact.items() if probability > 0.01]
+    hits = np.array([[draw == labels for labels in frequent] for draw in draws], dtype=float)
+    scores = batch_scores(hits, np.array([exact[labels] for labels in frequent]))
+    assert np.abs(scores).max() < ACCEPT

@@ -1,0 +1,286 @@
+"""Joint tests of the sampler with observations of one user each: regressions and choices, vectors of three numbers."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from checks import ACCEPT, REJECT, LostChainsError, joint_test, mutate, rebind, worst
+from dualview.behaviors.likelihoods import logit_location, noise
+from dualview.behaviors.likelihoods.linked import LinkedLikelihood
+from dualview.behaviors.likelihoods.logit import LogitPanel
+from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
+from dualview.behaviors.panel import Panel
+from dualview.distributions import G
+from dualview.engines.gibbs import independent_users as apart
+from dualview.engines.gibbs import step as gibbs
+from dualview.model import Model, State
+from dualview.numerics import polya_gamma
+from dualview.numerics.slice_sampling import sampler
+from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
+from dualview.units import GaussianPrior, Whitening
+from dualview.views.gaussian import conditionals as gaussian
+from dualview.views.gaussian import scale as scales
+
+N_USERS = 5
+USER = np.array([1, 2, 2, 3, 4, 1, 4, 4, 2])  # user 0 has no observations
+
+
+def panel(n_dims: int) -> Panel:
+    design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
+    return Panel.of(USER, design, np.zeros(len(USER)), N_USERS)
+
+
+def regression(n_dims: int = 3, by_cluster: bool = False, noise_dof: float = 1.0) -> PanelRegression:
+    return PanelRegression(panel(n_dims), NoisePrior(1.0, noise_dof), by_cluster)
+
+
+def choices(n_dims: int = 3, n_items: int = 2) -> LogitPanel:
+    appeal = np.random.default_rng(8).integers(-1, 2, (len(USER), n_items)).astype(float)
+    return LogitPanel(panel(n_dims), sparse.csr_array(appeal), np.linspace(-0.5, 0.5, len(USER)))
+
+
+def model(partition: Any, likelihood: Any, with_features: bool = True, pooled: bool = False) -> Model:
+    return Model(partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS, pooled)
+
+
+def linked(partition: Any, likelihood: Any, pooled: bool = False) -> Model:
+    x, q = np.zeros((N_USERS, 2)), likelihood.n_dims
+    units, feature_units = (Whitening.of(GaussianPrior(np.zeros(n), np.eye(n))) for n in (q, 2))
+    return Model(partition, x, LinkedLikelihood.of(likelihood, x, units, feature_units), N_USERS, pooled)
+
+
+MODELS = {
+    "regressions, process": lambda: model(ChineseRestaurant(), regression()),
+    "regressions, three clusters": lambda: model(FiniteDirichlet(3), regression(2), False),
+    "regressions with an informative noise prior, process": lambda: model(ChineseRestaurant(), regression(2, noise_dof=6.0)),
+    "noise by cluster, process": lambda: model(ChineseRestaurant(), regression(2, True)),
+    "noise by cluster, one number, three clusters": lambda: model(FiniteDirichlet(3), regression(1, True), False),
+    "noise by cluster, one number, process": lambda: model(ChineseRestaurant(), regression(1, True), False),
+    "noise by cluster with an informative prior, process": lambda: model(ChineseRestaurant(), regression(1, True, 6.0), False),
+    "noise by cluster, pooled, process": lambda: model(ChineseRestaurant(), regression(2, True), pooled=True),
+    "noise by cluster, linked, three clusters": lambda: linked(FiniteDirichlet(3), regression(1, True)),
+    "choices, process": lambda: model(ChineseRestaurant(), choices()),
+    "choices of one number, one cluster": lambda: model(OneCluster(), choices(1), False),
+    "choices without items, three clusters": lambda: model(FiniteDirichlet(3), choices(2, 0), False),
+    "choices, pooled, process": lambda: model(ChineseRestaurant(), choices(2), pooled=True),
+    "choices, linked, three clusters": lambda: linked(FiniteDirichlet(3), choices(2)),
+    "choices, linked and pooled, one cluster": lambda: linked(OneCluster(), choices(1, 0), pooled=True),
+}
+SLOW = {
+    "noise by cluster with an informative prior, process",
+    "regressions, process",
+    "choices, process",
+    "noise by cluster, process",
+    "noise by cluster, one number, three clusters",
+    "noise by cluster, linked, three clusters",
+    "noise by cluster, pooled, process",
+    "choices, pooled, process",
+    "choices, linked, three clusters",
+    "choices, linked and pooled, one cluster",
+}
+
+
+def slow(case: str) -> Any:
+    return pytest.param(case, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [slow(name) if name in SLOW else name for name in MODELS])
+def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
+    name, size = worst(joint_test(MODELS[name](), seed=0))
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("name", MODELS)
+def test_sampler_leaves_the_joint_prior_as_it_is_again(name: str, seed: int) -> None:
+    name, size = worst(joint_test(MODELS[name](), seed))
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
+    """Two steps to a data set: an augmentation of the first may not count in the second."""
+    for _ in range(2):
+        state = gibbs.step(rng, model, state, 2)[0]
+    return state
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["choices, process", "regressions, process", "noise by cluster, process"])
+def test_two_steps_to_a_data_set(name: str) -> None:
+    name, size = worst(joint_test(MODELS[name](), seed=0, length=30, step=two_steps))
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+BY_BLOCKS = ["noise by cluster, one number, process", "regressions, process", "noise by cluster, linked, three clusters"]
+BY_BLOCKS += ["choices, process", "noise by cluster, process"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BY_BLOCKS)
+def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two users at a time, as with very many: what their observations say, clusters, then vectors."""
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    name, size = worst(joint_test(MODELS[name](), seed=0))
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+def noise_counts_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The noise's degrees of freedom from users, not from observations; by blocks, where the likelihood draws it itself."""
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    right = PanelRegression.noise_law
+    monkeypatch.setattr(PanelRegression, "noise_law", lambda self, r: G(1.0 + N_USERS, right(self, r).inverse_scale))
+
+
+def noise_prior_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The noise's conditional as if its prior had one degree of freedom; by blocks."""
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    monkeypatch.setattr(PanelRegression, "noise_law", lambda self, r: G(1.0 + len(r), 1.0 + float(r @ r)))  # noqa: ARG005
+
+
+def no_tilt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ω from PG(1, 0) whatever the log odds are."""
+    draw = polya_gamma.draw_into
+    monkeypatch.setattr(polya_gamma, "draw_into", lambda stream, tilts, out: draw(stream, 0.0 * tilts, out))
+
+
+def items_without_their_own_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The items' coefficients regressed on what is left after them."""
+    right = LogitPanel.redraw
+
+    def wrong(self: LogitPanel, rng: Any, latent: np.ndarray, params: Any, terms: Any, prior: Any) -> Any:
+        own = self.offsets @ params["coefficients"]
+        return right(self, rng, latent, params, terms._replace(residual=terms.residual - own), prior)
+
+    monkeypatch.setattr(LogitPanel, "redraw", wrong)
+
+
+def noise_forgets_its_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's choice without the power of s_k that its observations bring."""
+    gain = mutate(noise.noise_gain, "n_observations * math.log(ratio)", "0.0")
+    by_blocks(monkeypatch, tell=rebind(apart.tell, noise_gain=gain))
+
+
+def noise_forgets_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's choice as if its noise had been 1."""
+    by_blocks(monkeypatch, tell=mutate(apart.tell, "ratio = noises[c] / noise[u]", "ratio = noises[c]"))
+
+
+def new_clusters_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that are added in a sweep weigh by features alone."""
+    right = apart.tell
+
+    def wrong(table: Any, first: Any, end: Any, begin: Any, *rest: Any) -> None:
+        if begin == 0:
+            right(table, first, end, begin, *rest)
+
+    by_blocks(monkeypatch, tell=wrong)
+    monkeypatch.setattr(gibbs, "BLOCK", N_USERS - 1)
+
+
+def vectors_from_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors given the clusters that forget the observations."""
+    wrong = mutate(apart.draw_given, "latent[u], ratio, pull, grip", "latent[u], 0.0, pull, grip")
+    by_blocks(monkeypatch, draw_given=wrong)
+
+
+def by_blocks(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
+    """Two users at a time, with these pieces of ``engines.gibbs.independent_users``."""
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    for name, piece in pieces.items():
+        monkeypatch.setattr(apart, name, piece)
+
+
+def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A noise of 1 in columns of nobody."""
+    old = "draw_noise(rng, counts[c], misfits[c], prior_dof)"
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    monkeypatch.setattr(noise, "redraw_noises", mutate(noise.redraw_noises, old, f"{old} if counts[c] > 0.0 else 1.0"))
+
+
+def clusters_noise_without_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The degrees of freedom of each cluster's noise without its observations."""
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    law = mutate(noise.noise_law, "prior_dof + count", "prior_dof + 0.0 * count")
+    draw = rebind(noise.draw_noise, noise_law=law)
+    monkeypatch.setattr(noise, "redraw_noises", rebind(noise.redraw_noises, draw_noise=draw))
+
+
+def location_with(monkeypatch: pytest.MonkeyPatch, density: Any) -> None:
+    """The move of clusters with their users by slices of another density."""
+    draw_step = rebind(logit_location.draw_step, _sample_step=sampler(density, reach=50))
+    monkeypatch.setattr(logit_location, "draw_steps", rebind(logit_location.draw_steps, draw_step=draw_step))
+
+
+def location_under_a_wider_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters move as if R_0 were a quarter of what it is."""
+    location_with(monkeypatch, mutate(logit_location.log_step_density, "total = -0.5 * (", "total = -0.125 * ("))
+
+
+def location_takes_all_for_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters move as if every answer had been yes."""
+    right = logit_location.draw_steps
+    monkeypatch.setattr(
+        logit_location, "draw_steps", lambda rng, where, told: right(rng, where, told._replace(signs=0.0 * told.signs + 1.0))
+    )
+
+
+def location_leaves_users_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters' means move, their users' vectors do not."""
+    right = gibbs.relocated
+    monkeypatch.setattr(gibbs, "relocated", lambda rng, m, state: replace(right(rng, m, state), latent=state.latent))
+
+
+def published_prior_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    """(C4) with the paper's degrees of freedom."""
+    law = mutate(gaussian.base_precision_law, "n_dims - 1 + hyperprior.of_means", "n_dims")
+    view_with(monkeypatch, draw_base=rebind(gaussian.draw_base, base_precision_law=law))
+
+
+def published_prior_of_spreads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """β on the paper's support."""
+    view_with(monkeypatch, draw_scales=mutate(scales.draw_scales, "least = hyperprior.least_of_vectors", "least = 0"))
+
+
+def view_with(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
+    """Two users at a time, with these pieces of ``redraw_view``."""
+    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    monkeypatch.setattr(gaussian, "redraw_view", rebind(gaussian.redraw_view, **pieces))
+
+
+MUTANTS = {
+    "noise-forgets-its-power": (noise_forgets_its_power, "noise by cluster, one number, process"),
+    "noise-forgets-where-it-was": (noise_forgets_where_it_was, "noise by cluster, one number, process"),
+    "new-clusters-say-nothing": (new_clusters_say_nothing, "regressions, process"),
+    "vectors-from-the-prior": (vectors_from_the_prior, "regressions, three clusters"),
+    "new-clusters-have-known-noise": (new_clusters_have_known_noise, "noise by cluster, one number, process"),
+    "clusters-noise-without-counts": (clusters_noise_without_counts, "noise by cluster, one number, process"),
+    "noise-counts-users": (noise_counts_users, "regressions, three clusters"),
+    "noise-prior-of-one": (noise_prior_of_one, "regressions with an informative noise prior, process"),
+    "no-tilt": (no_tilt, "choices of one number, one cluster"),
+    "location-under-a-wider-prior": (location_under_a_wider_prior, "choices of one number, one cluster"),
+    "location-takes-all-for-yes": (location_takes_all_for_yes, "choices without items, three clusters"),
+    "location-leaves-users-behind": (location_leaves_users_behind, "choices of one number, one cluster"),
+    "published-prior-of-means": (published_prior_of_means, "choices without items, three clusters"),
+    "published-prior-of-spreads": (published_prior_of_spreads, "choices without items, three clusters"),
+    "items-without-their-own-part": (items_without_their_own_part, "choices of one number, one cluster"),
+}
+
+
+RUN_AWAY = {"no-tilt", "location-takes-all-for-yes", "location-leaves-users-behind"}  # odds get ever larger, out of range
+QUICK_MUTANTS = {"no-tilt"}
+
+
+@pytest.mark.parametrize("mutant", [mutant if mutant in QUICK_MUTANTS else slow(mutant) for mutant in MUTANTS])
+def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    install, name = MUTANTS[mutant]
+    install(monkeypatch)
+    try:
+        _, size = worst(joint_test(MODELS[name](), seed=0))
+    except (LostChainsError, RuntimeWarning):  # either fails the test of a right sampler too
+        assert mutant in RUN_AWAY
+    else:
+        assert size > REJECT

@@ -1,0 +1,132 @@
+"""Joint tests of the move of location alone, and mutants that they must reject.
+
+The joint tests of the whole step have this move in them. Here nothing else moves, so that nothing else hides an error.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checks import ACCEPT, REJECT, LostChainsError, joint_test, mutate, rebind, worst
+from dualview.behaviors.likelihoods import threads as thread_regression
+from dualview.engines.gibbs import step as gibbs
+from dualview.model import Model, State
+from dualview.numerics.streams import stream_of
+from dualview.views.gaussian import location
+from engines.gibbs import test_joint, test_joint_behaviors, test_joint_link
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "threads, process": test_joint.MODELS["latent-IGMM"],
+    "threads with covariates, one cluster": test_joint.MODELS["single with covariates"],
+    "threads with a link, process": test_joint_link.MODELS["threads, process"],
+    "regressions, three clusters": test_joint_behaviors.MODELS["regressions, three clusters"],
+    "noise by cluster, process": test_joint_behaviors.MODELS["noise by cluster, one number, process"],
+    "choices, three clusters": test_joint_behaviors.MODELS["choices without items, three clusters"],
+}
+
+QUICK = {"threads, process"}
+
+
+def slow(*case: Any) -> Any:
+    return pytest.param(*case, marks=pytest.mark.slow)
+
+
+def alone(rng: np.random.Generator, model: Model, state: State) -> State:
+    """The move five times for each set of data.
+
+    Right after a redraw of the data residuals are noise, with either sign alike; the later moves meet those that the earlier
+    ones have left.
+    """
+    for _ in range(5):
+        moving = gibbs.Moving.of(rng, model, state)
+        given = moving.columns[2], moving.latent_base, moving.latent, tuple(moving.terms)
+        means = location.relocate(stream_of(rng), moving.z, *given)
+        moving.columns = (*moving.columns[:2], means, moving.columns[3])
+        state = moving.state(moving.latent, state.params)
+    return state
+
+
+def worst_score(name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[str, float]:
+    monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 1000 if with_gram else 0)
+    monkeypatch.setattr(thread_regression, "_GRAM_COST", 0.0)
+    return worst(joint_test(MODELS[name](), seed=0, n_chains=300, length=6, n_prior=2000, step=alone))
+
+
+@pytest.mark.parametrize("with_gram", [True, False], ids=["gram", "threads"])
+@pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in MODELS])
+def test_the_move_leaves_the_joint_prior_as_it_is(name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if with_gram and name not in ("threads, process", "threads with covariates, one cluster"):
+        pytest.skip("no gram matrix")
+    name, size = worst_score(name, with_gram, monkeypatch)
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+def install(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
+    """Parts of the move stand for others, wherever they are used."""
+    for user in ("add_observations", "step_of_group", "steps_apart"):
+        used = {name: piece for name, piece in pieces.items() if name in getattr(location, user).py_func.__code__.co_names}
+        if used:
+            pieces[user] = rebind(getattr(location, user), **used)
+    used = {name: piece for name, piece in pieces.items() if name in location.relocate.py_func.__code__.co_names}
+    monkeypatch.setattr(location, "relocate", rebind(location.relocate, **used))
+
+
+def forgets_the_prior_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    """b without R_0(μ_0 − μ)."""
+    old = "linear[g * n_dims + i] += base[1][i, j] * (base[0][j] - means[group[g], j])"
+    install(monkeypatch, add_prior=mutate(location.add_prior, old, "pass"))
+
+
+def forgets_the_precision_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A with a tenth of R_0."""
+    wrong = mutate(location.add_prior, "+= base[1][i, j]\n", "+= 0.1 * base[1][i, j]\n")
+    install(monkeypatch, add_prior=wrong)
+
+
+def pulls_the_wrong_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """b with −Eᵀr, in each of the three ways through the observations."""
+    effects = mutate(location.add_effects, "linear[i] += product", "linear[i] -= product")
+    gram = mutate(location.add_gram, "linear[i] -= precision[0]", "linear[i] = -linear[i] + precision[0]")
+    apart = mutate(location.add_apart, "* n_dims + i] += pull[i]", "* n_dims + i] -= pull[i]")
+    install(monkeypatch, add_effects=effects, add_gram=gram, add_apart=apart)
+
+
+def leaves_vectors_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Means move, their users' vectors do not."""
+    wrong = mutate(location.take_step, "own = step[place : place + n_dims]", "own = 0.0 * step[place : place + n_dims]")
+    install(monkeypatch, take_step=wrong)
+
+
+def precision_for_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise with the diagonal of A where A⁻¹ belongs."""
+    noise = "linear[i] += standard_normal(rng)"
+    install(monkeypatch, draw_step=mutate(location.draw_step, noise, f"{noise} * matrix[i, i] ** 2"))
+
+
+MUTANTS = [
+    forgets_the_prior_of_means,
+    forgets_the_precision_of_means,
+    pulls_the_wrong_way,
+    leaves_vectors_behind,
+    precision_for_covariance,
+]
+CASES = [("threads, process", True), ("threads, process", False), ("regressions, three clusters", False)]
+QUICK_MUTANTS = {(leaves_vectors_behind, CASES[2])}
+
+
+def ways() -> list[Any]:
+    """Every mutant in every way through the observations."""
+    both = [(mutant, case) for mutant in MUTANTS for case in CASES]
+    return [(mutant, *case) if (mutant, case) in QUICK_MUTANTS else slow(mutant, *case) for mutant, case in both]
+
+
+@pytest.mark.parametrize(("mutant", "name", "with_gram"), ways())
+def test_mutant_is_rejected(mutant: Any, name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    try:
+        _, size = worst_score(name, with_gram, monkeypatch)
+    except (LostChainsError, RuntimeWarning):  # its chains run out of range, which fails the test of a right sampler too
+        return
+    assert size > REJECT

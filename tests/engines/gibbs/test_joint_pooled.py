@@ -1,0 +1,342 @@
+"""Clusters whose users share one latent vector: joint tests with mutants, enumeration, blocks, covariates, recovery."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+from sklearn.metrics import adjusted_rand_score
+
+import dualview as dv
+import naive
+from checks import ACCEPT, REJECT, batch_scores, gibbs_step, joint_test, mutate, rebind, worst
+from dualview.behaviors.base import Prior
+from dualview.behaviors.likelihoods import threads as thread_regression
+from dualview.engines.gibbs import step as gibbs
+from dualview.model import Model, State
+from dualview.numerics import messages
+from dualview.numerics.streams import stream_of
+from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster, PartitionPrior
+from dualview.views import GaussianState, GaussianView, PooledState
+from dualview.views.gaussian import conditionals as gaussian
+from dualview.views.gaussian.view import Components
+from dualview.views.shared import conditionals as pooled
+from engines.gibbs.test_exact import ALPHA, BASE, X, canonical
+from engines.gibbs.test_joint import MODELS as UNPOOLED
+from engines.gibbs.test_joint import by_blocks, in_assignments, slow
+from engines.gibbs.test_sweep import assert_same, measurements
+
+N_USERS = 5
+
+
+def vectors(partition: PartitionPrior, n_features: int) -> Model:
+    """Two latent numbers, and a precision of its own for every observation; user 0 has none."""
+    return Model(partition, np.zeros((N_USERS, n_features)) if n_features else None, measurements(), N_USERS, pooled=True)
+
+
+def of_threads(name: str) -> Callable[[], Model]:
+    return lambda: replace(UNPOOLED[name](), pooled=True)
+
+
+MODELS: dict[str, Callable[[], Model]] = {
+    name: of_threads(name) for name, model in UNPOOLED.items() if model().likelihood is not None
+}
+MODELS |= {
+    "vectors, process": lambda: vectors(ChineseRestaurant(), 1),
+    "vectors, process, no features": lambda: vectors(ChineseRestaurant(), 0),
+    "vectors, three clusters": lambda: vectors(FiniteDirichlet(3), 1),
+    "vectors, one cluster": lambda: vectors(OneCluster(), 0),
+}
+QUICK = {"dual-DP", "vectors, three clusters"}
+
+
+def twice(rng: np.random.Generator, model: Model, state: State) -> State:
+    """Two steps to each set of data.
+
+    Residuals are all that a step sees of data and design, and right after a redraw of the data they are noise whatever the
+    design is. A step with a wrong design would be the right one for other data, and pass; the second one meets residuals that
+    the first has left.
+    """
+    return gibbs_step(rng, model, gibbs_step(rng, model, state))
+
+
+def worst_score(model: Model, seed: int, n_chains: int = 200) -> tuple[str, float]:
+    return worst(joint_test(model, seed, n_chains=n_chains, length=20, n_prior=3000, step=twice))
+
+
+@pytest.mark.parametrize("seed", [0, *map(slow, range(1, 5))])
+@pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in MODELS])
+def test_sampler_leaves_the_joint_prior_as_it_is(name: str, seed: int) -> None:
+    name, size = worst_score(MODELS[name](), seed)
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["latent-GMM", "dual-DP", "dual-DP with covariates", "vectors, process"])
+def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two users at a time, and through their threads."""
+    by_blocks(monkeypatch, 2)
+    name, size = worst_score(MODELS[name](), 0)
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+def in_redraw(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
+    """Compiled functions that the draw of shared vectors uses stand for others."""
+    inner = {name: piece for name, piece in pieces.items() if name in pooled.draw_group.py_func.__code__.co_names}
+    outer = {name: piece for name, piece in pieces.items() if name not in inner}
+    if inner:
+        outer["draw_group"] = rebind(pooled.draw_group, **inner)
+    monkeypatch.setattr(pooled, "redraw_pooled", rebind(pooled.redraw_pooled, **outer))
+
+
+def vectors_forget_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_redraw(monkeypatch, add_prior=mutate(pooled.add_prior, "(base_mean[j] - means[k, j])", "(0.0 - means[k, j])"))
+
+
+def clusters_do_not_hold_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A joint draw of clusters that leaves out what they share."""
+    wrong = mutate(pooled.equations, "for j in range(i + 1):", "for j in range(i, i + 1):")
+    in_redraw(monkeypatch, equations=wrong)
+
+
+def vectors_see_one_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of two users of one cluster counts as if it had one of them."""
+    wrong = mutate(pooled.gather, "effects[row, column + i] += loads[j, i]", "effects[row, column + i] = loads[j, i]")
+    in_redraw(monkeypatch, gather=wrong)
+
+
+def residuals_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_redraw(monkeypatch, settle=mutate(pooled.settle, "effects[row, i] * step[i]", "0.0 * step[i]"))
+
+
+def base_precision_counts_one_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = mutate(gaussian.base_precision_law, "float(prior_dof + n_components)", "float(prior_dof + n_components - 1)")
+    in_redraw(monkeypatch, draw_base=rebind(gaussian.draw_base, base_precision_law=law))
+
+
+def choices_ignore_curvature(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The likelihood of another cluster's vector by its slope alone."""
+    in_assignments(monkeypatch, gain=mutate(messages.gain, "slope -= 0.5 * grip", "slope -= 0.0 * grip"))
+
+
+def choices_ignore_observations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """(C11) with the features alone: a user may leave for a vector that does not fit."""
+    in_assignments(monkeypatch, gain=mutate(messages.gain, "return total", "return 0.0 * total"))
+
+
+def covariates_bring_another_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The joint draw of clusters and covariates with four times the precision R_0."""
+    right = gibbs.Moving.latent_prior
+    monkeypatch.setattr(gibbs.Moving, "latent_prior", lambda self: (p := right(self))._replace(factors=2.0 * p.factors))
+
+
+MUTANTS = {
+    "vectors-forget-the-base": (vectors_forget_the_base, "latent-GMM"),
+    "clusters-do-not-hold-each-other": (clusters_do_not_hold_each_other, "latent-GMM"),
+    "vectors-see-one-user": (vectors_see_one_user, "single"),
+    "base-precision-counts-one-less": (base_precision_counts_one_less, "single"),
+    "choices-ignore-curvature": (choices_ignore_curvature, "latent-IGMM"),
+    "choices-ignore-observations": (choices_ignore_observations, "latent-GMM"),
+    "covariates-bring-another-prior": (covariates_bring_another_prior, "single with covariates"),
+}
+# The others compile the sweep or the redraw again.
+QUICK_MUTANTS = {"covariates-bring-another-prior"}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("mutant", [mutant if mutant in QUICK_MUTANTS else slow(mutant) for mutant in MUTANTS])
+def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By blocks, where a mutant is a small compiled function of its own."""
+    install, name = MUTANTS[mutant]
+    install(monkeypatch)
+    by_blocks(monkeypatch, 3)
+    _, size = worst_score(MODELS[name](), 0, n_chains=200 if mutant in QUICK_MUTANTS else 900)
+    assert size > REJECT
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("with_gram", [True, False])
+def test_users_have_the_vector_of_their_cluster_and_blocks_change_nothing(
+    name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 1000 if with_gram else 0)
+    rng = np.random.default_rng(1)
+    model = MODELS[name]()
+    state = model.draw_prior(rng)
+    model = model.simulate(rng, state)
+    for seed in range(5):
+        one, other = (gibbs.Moving.of(np.random.default_rng(0), model, state) for _ in range(2))
+        one.sweep_by_blocks(stream_of(np.random.default_rng(seed)), 3)
+        if model.features is None and not with_gram:  # sums over features are added up block by block
+            with monkeypatch.context() as patch:
+                patch.setattr(gibbs, "BLOCK", 2)
+                other.sweep_by_blocks(stream_of(np.random.default_rng(seed)), 3)
+            assert_same(one, other)
+        state, _ = gibbs.step(rng, model, state, 3)
+        assert isinstance(state.views["behavior"], PooledState)
+        np.testing.assert_array_equal(state.latent, state.views["behavior"].means[state.z])
+
+
+def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    forum = dv.datasets.agreement(20, 60, latent_sd=0, seed=3)
+    moved = []
+    for most in (1000, 0):
+        monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", most)
+        likelihood = dv.SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
+        model = Model(ChineseRestaurant(), forum.features / forum.features.std(), likelihood, 20, pooled=True)
+        state = gibbs.start(np.random.default_rng(0), model, np.arange(20) % 4)
+        moving = gibbs.Moving.of(np.random.default_rng(0), model, state)
+        assert (moving.terms.gram.size > 0) == (most > 0)
+        moving.sweep_by_blocks(stream_of(np.random.default_rng(5)), 3)
+        moved.append(moving)
+    np.testing.assert_array_equal(moved[0].z, moved[1].z)
+    np.testing.assert_allclose(moved[0].latent, moved[1].latent, rtol=1e-8)
+
+
+# Five users: every partition, with base, noise and α held fixed.
+
+PARTICIPATION = np.array(
+    [[1, 0, 0, 1, 0], [0, 1, 1, 0, 0], [1, 1, 0, 0, 1], [0, 0, 1, 1, 1], [0, 1, 0, 1, 0], [0, 0, 0, 0, 1]], dtype=float
+)
+OUTCOME = np.array([0.4, -1.1, 1.9, 2.4, -0.2, 1.6])
+CENTRE, PRECISION, NOISE = 0.3, 0.7, 1.4
+
+
+def forum_model(partition: PartitionPrior, features: np.ndarray | None) -> Model:
+    """Shared outcomes in working units that are the data's own, so that what is held fixed can be written down."""
+    units = dv.GaussianPrior(0.0, 1.0)
+    _, likelihood = dv.SharedOutcome(PARTICIPATION, OUTCOME, noise_variance=1.0).prepare(units)
+    return Model(partition, features, likelihood, N_USERS, pooled=True)
+
+
+def enumerated(kind: tuple[str, int | None], with_features: bool) -> dict[tuple[int, ...], float]:
+    """Posterior probability of each partition: given it the outcomes are normal, with one coefficient for each cluster."""
+    logs = {}
+    for labels in naive.partitions(N_USERS):
+        z, n_blocks = np.array(labels), max(labels) + 1
+        if kind[0] == "finite" and n_blocks > kind[1]:
+            continue
+        logs[labels] = naive.log_partition(z, ALPHA, kind)
+        if kind[0] == "finite":
+            logs[labels] += sum(np.log(kind[1] - i) for i in range(n_blocks))
+        effects = PARTICIPATION @ np.eye(n_blocks)[z]
+        covariance = np.eye(len(OUTCOME)) / NOISE + effects @ effects.T / PRECISION
+        logs[labels] += multivariate_normal.logpdf(OUTCOME, CENTRE * effects.sum(axis=1), covariance)
+        if with_features:
+            logs[labels] += sum(naive.log_cluster_marginal(X[z == k], *BASE.values()) for k in range(n_blocks))
+    total = logsumexp(list(logs.values()))
+    return {labels: float(np.exp(value - total)) for labels, value in logs.items()}
+
+
+def chain(rng: np.random.Generator, model: Model, n_auxiliary: int, n: int) -> list[tuple[int, ...]]:
+    """Partitions drawn by the shipped moves of components and assignments alone."""
+    centre = (np.array([CENTRE]), np.array([[PRECISION]]))
+    n_components = model.partition.n_components or 1
+    views: dict[str, Any] = {"behavior": PooledState(np.full((n_components, 1), CENTRE), *centre)}
+    base = (np.array([BASE["base_mean"]]), np.array([[BASE["base_precision"]]]), np.array([[BASE["base_covariance"]]]))
+    if model.features is not None:
+        components = GaussianView(1).draw_prior(rng, n_components).components
+        views["features"] = GaussianState(components, *base, BASE["base_dof"])
+    params = {"noise_precision": NOISE, "coefficients": np.empty(0)}
+    state = State(np.zeros(N_USERS, dtype=np.int64), ALPHA, views, np.full((N_USERS, 1), CENTRE), params)
+    draws = []
+    for _ in range(n):
+        moving, stream = gibbs.Moving.of(np.random.default_rng(0), model, state), stream_of(rng)
+        means, *_ = pooled.redraw_pooled(
+            stream, moving.z, moving.latent, moving.columns[2], moving.latent_base, tuple(moving.terms)
+        )
+        features: Any = moving.columns[:2]
+        if model.features is not None:
+            sums = gaussian.cluster_sums(model.features, moving.z, moving.columns[0])
+            features = Components(*gaussian.draw_components(stream, *sums, *moving.base))
+        moving.columns = (*features, means, moving.columns[3])
+        moving.redraw_assignments(stream, n_auxiliary)
+        state = moving.state(moving.latent, params)
+        draws.append(canonical(state.z))
+    return draws
+
+
+@pytest.mark.parametrize(
+    ("partition", "kind", "with_features", "with_gram"),
+    [
+        pytest.param(ChineseRestaurant(), ("dp", None), False, True, id="process, by a gram matrix"),
+        pytest.param(ChineseRestaurant(), ("dp", None), True, False, id="process, with features"),
+        pytest.param(FiniteDirichlet(3), ("finite", 3), False, False, id="three clusters"),
+        pytest.param(FiniteDirichlet(3), ("finite", 3), False, True, id="three clusters, by a gram matrix"),
+    ],
+)
+def test_frequencies_of_partitions(
+    partition: PartitionPrior, kind: tuple, with_features: bool, with_gram: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 1000 if with_gram else 0)
+    model = forum_model(partition, X[:, None] if with_features else None)
+    assert worst_frequency(model, enumerated(kind, with_features), 12_000) < ACCEPT
+
+
+def worst_frequency(model: Model, exact: dict[tuple[int, ...], float], n: int) -> float:
+    """The largest |z| of the frequencies of partitions that are not rare."""
+    draws = chain(np.random.default_rng(1), model, 2, n)
+    frequent = [labels for labels, probability in exact.items() if probability > 0.005]
+    hits = np.array([[draw == labels for labels in frequent] for draw in draws], dtype=float)
+    assert len(frequent) > 10
+    assert set(draws) <= set(exact)
+    return float(np.abs(batch_scores(hits, np.array([exact[labels] for labels in frequent]))).max())
+
+
+@pytest.mark.slow
+def test_residuals_that_stay_behind_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 0)
+    residuals_stay_behind(monkeypatch)
+    model = forum_model(FiniteDirichlet(3), None)
+    assert worst_frequency(model, enumerated(("finite", 3), False), 12_000) > REJECT
+
+
+# Coefficients of covariates.
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_coefficients_of_covariates_and_clusters_are_drawn_together(is_sparse: bool) -> None:
+    """Mean and covariance are those of one regression on clusters and covariates."""
+    rng = np.random.default_rng(4)
+    participation, covariates = rng.integers(0, 2, (9, 6)).astype(float), rng.standard_normal((9, 2))
+    outcome = rng.standard_normal(9)
+    behavior = dv.SharedOutcome(sparse.csr_array(participation) if is_sparse else participation, outcome, covariates)
+    likelihood = behavior.prepare(dv.GaussianPrior(0.0, 1.0))[1]
+    z, precision = np.array([0, 2, 1, 0, 2, 0]), 0.6
+    prior = Prior(z, np.full((4, 1), 0.3), np.full((4, 1, 1), np.sqrt(precision)), pooled=True)
+    draws = []
+    for _ in range(2500):
+        latent, coefficients = likelihood._draw_jointly(rng, 1.7, prior)
+        np.testing.assert_array_equal(latent[0], latent[3])
+        draws.append([latent[0, 0], latent[2, 0], latent[1, 0], *coefficients])
+    design = likelihood.design.toarray() if is_sparse else likelihood.design
+    regressors = np.hstack([design @ np.eye(4)[z][:, :3], likelihood.coefficient_design])
+    means, covariance = naive.blr_posterior(
+        regressors, likelihood.outcome, np.array([0.3] * 3 + [0.0] * 2), np.array([precision] * 3 + [1.0] * 2), 1.7
+    )
+    standard = np.linalg.solve(np.linalg.cholesky(covariance), (np.array(draws) - means).T).T
+    assert np.abs(standard.mean(axis=0)).max() < ACCEPT / np.sqrt(len(draws))
+    spread = np.cov(standard.T) - np.eye(5)
+    assert np.abs(spread).max() < ACCEPT * np.sqrt(2 / len(draws))
+
+
+# A forum whose clusters have no spread.
+
+
+@pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
+def test_clusters_without_spread_are_recovered() -> None:
+    """Users are put where they belong, and coefficients are those of a regression that knows who belongs together."""
+    forum = dv.datasets.agreement(40, 300, latent_sd=0, seed=2)
+    model = dv.DualViewMixture(pooling="cluster", n_warmup=200, n_draws=500, n_chains=2)
+    model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))
+    assert adjusted_rand_score(forum.labels, model.labels_) == 1.0
+    effects = forum.participation @ np.eye(5)[forum.labels]
+    known, (residue,), *_ = np.linalg.lstsq(effects, forum.outcome)
+    errors = np.sqrt(np.diag(np.linalg.inv(effects.T @ effects)) * residue / (300 - 5))
+    # A user may stray to another cluster in a few draws.
+    assert np.median(np.abs(model.latent_ - known[forum.labels]) / errors[forum.labels]) < 0.2
+    assert np.abs(model.latent_ - forum.latent).max() < 4 * errors.max()

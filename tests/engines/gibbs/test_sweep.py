@@ -1,0 +1,237 @@
+"""The compiled sweep and its form by blocks are the same move; threads change nothing; vectors of behaviour work too."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dualview as dv
+from checks import ACCEPT, REJECT, joint_test, worst
+from dualview.behaviors.base import Likelihood, Params, Prior, Terms
+from dualview.behaviors.likelihoods import threads as thread_regression
+from dualview.behaviors.likelihoods.regression import ByConjugateGradients
+from dualview.chains.storage import Store
+from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import sweep
+from dualview.model import Model, State
+from dualview.numerics import parallel as threads
+from dualview.numerics.streams import stream_of, streams_of
+from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
+from engines.gibbs.test_joint import MODELS
+
+N_USERS = 5
+
+
+def assert_same(one: gibbs.Moving, other: gibbs.Moving) -> None:
+    np.testing.assert_array_equal(one.z, other.z)
+    np.testing.assert_array_equal(one.latent, other.latent)
+    assert one.alpha == other.alpha
+    assert (one.n_clusters, one.n_opened, one.lost) == (other.n_clusters, other.n_opened, other.lost)
+    for part, same in zip(
+        (*one.columns, *one.base, *one.latent_base), (*other.columns, *other.base, *other.latent_base), strict=True
+    ):
+        np.testing.assert_array_equal(part, same)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("with_gram", [True, False])
+def test_one_compiled_call_is_the_sweep_by_blocks(name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 1000 if with_gram else 0)
+    rng = np.random.default_rng(1)
+    model = MODELS[name]()
+    state = model.draw_prior(rng)
+    model = model.simulate(rng, state)
+    for seed in range(5):
+        one, other = gibbs.Moving.of(rng, model, state), gibbs.Moving.of(rng, model, state)
+        one.sweep_at_once(streams_of(np.random.default_rng(seed), 1), 3)
+        other.sweep_by_blocks(stream_of(np.random.default_rng(seed)), 3)
+        assert_same(one, other)
+        state, _ = gibbs.step(rng, model, state, 3)
+
+
+def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    forum = dv.datasets.agreement(20, 60, seed=3)
+    moved = []
+    for most in (1000, 0):
+        monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", most)
+        likelihood = dv.SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
+        model = Model(ChineseRestaurant(), forum.features / forum.features.std(), likelihood, 20)
+        state = gibbs.start(np.random.default_rng(0), model, np.arange(20) % 4)
+        moving = gibbs.Moving.of(np.random.default_rng(1), model, state)
+        assert (moving.terms.gram.size > 0) == (most > 0)
+        # With this seed the move of location is made, which is chance where there is no gram matrix.
+        moving.sweep_at_once(streams_of(np.random.default_rng(6), 1), 3)
+        moved.append(moving)
+    np.testing.assert_array_equal(moved[0].z, moved[1].z)
+    np.testing.assert_allclose(moved[0].latent, moved[1].latent, rtol=1e-9)
+
+
+def test_columns_in_use_end_with_the_last_that_is_not_free() -> None:
+    """A merge may leave a free one among them."""
+    for counts, n in (([3, 0, -1, 2, -1, -1], 4), ([1, 0], 2), ([-1, -1], 0)):
+        assert sweep.columns_in_use(np.array(counts)) == n
+
+
+def test_threads_change_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 40 users, and the solver for very many users."""
+    monkeypatch.setattr(gibbs, "BLOCK", 40)
+    monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 0)
+    forum = dv.datasets.agreement(150, 300, seed=2)
+    results = []
+    for n_workers in (1, 2, 5):
+        monkeypatch.setattr(threads, "n_cores", lambda n=n_workers: n)
+        likelihood = dv.SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
+        likelihood.__dict__["_draw"] = ByConjugateGradients(likelihood.design, likelihood.outcome)
+        model = Model(ChineseRestaurant(), forum.features / forum.features.std(), likelihood, 150)
+        rng = np.random.default_rng(0)
+        state = gibbs.start(rng, model, np.arange(150) % 3)
+        for _ in range(20):
+            state, _ = gibbs.step(rng, model, state, 3)
+        results.append([*state.latent.ravel(), state.alpha, *state.views["features"].base_covariance.ravel(), *state.z])
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("noise", ["shared", "cluster"])
+def test_threads_change_no_number_of_users_whose_observations_are_their_own(
+    noise: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of 40 users, many of whom open clusters."""
+    monkeypatch.setattr(gibbs, "BLOCK", 40)
+    monkeypatch.setattr(sweep, "ROOM", 1)
+    data = np.random.default_rng(3)
+    user, features = data.integers(0, 90, 400), data.standard_normal((90, 2))
+    behavior = dv.UserRegression(user, data.standard_normal((400, 2)), data.standard_normal(400), n_users=90, noise=noise)
+    results = []
+    for n_workers in (1, 2, 5):
+        monkeypatch.setattr(threads, "n_cores", lambda n=n_workers: n)
+        model = Model(ChineseRestaurant(), features, behavior.prepare(None)[1], 90)
+        rng = np.random.default_rng(0)
+        state = replace(gibbs.start(rng, model, np.arange(90) % 3), alpha=200.0)
+        for _ in range(10):
+            state, info = gibbs.step(rng, model, state, 3)
+        results.append([*state.latent.ravel(), state.alpha, *np.ravel(state.params["noise_precision"]), *state.z])
+        assert info.n_clusters == state.z.max() + 1
+    assert results[0] == results[1] == results[2]
+
+
+def test_columns_grow_when_many_clusters_open_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "ROOM", 1)
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((30, 2))
+    model = Model(ChineseRestaurant(), features, None, 30)
+    state = replace(gibbs.start(rng, model, np.zeros(30, dtype=np.int64)), alpha=1e6)
+    moving = gibbs.Moving.of(rng, model, state)
+    moving.sweep_by_blocks(stream_of(rng), 2)
+    assert moving.lost.user == -1
+    assert moving.n_clusters > 5
+    assert sorted(set(moving.z)) == list(range(moving.n_clusters))
+
+
+@dataclass(frozen=True)
+class Measurements(Likelihood):
+    """Observations of two latent numbers of one user each, with a known precision of their own; user 0 has none."""
+
+    design: np.ndarray
+    user: np.ndarray
+    outcome: np.ndarray
+    precision: np.ndarray
+    n_dims: int = 2
+    n_coefficients: int = 0
+
+    def start(self, rng: np.random.Generator) -> tuple[np.ndarray, Params]:
+        return rng.standard_normal((N_USERS, 2)), self.draw_prior(rng, np.zeros(N_USERS, dtype=int))
+
+    def residual(self, latent: np.ndarray, _: Any = None) -> np.ndarray:
+        return np.asarray(self.outcome - (self.design * latent[self.user]).sum(axis=1))
+
+    def terms(self, _: np.random.Generator, latent: np.ndarray, __: Params) -> Terms:
+        order = np.argsort(self.user, kind="stable")
+        starts = np.searchsorted(self.user[order], np.arange(N_USERS + 1))
+        squares = np.zeros((N_USERS, 2, 2))
+        return Terms(starts, order.astype(np.uint32), self.design[order], squares, self.residual(latent), self.precision)
+
+    def redraw(self, _: Any, latent: np.ndarray, params: Params, __: Terms, ___: Prior) -> tuple[np.ndarray, Params]:
+        return latent, params
+
+    def log_density(self, latent: np.ndarray, _: Params) -> float:
+        return float(-0.5 * (self.precision * self.residual(latent) ** 2).sum())
+
+    def draw_prior(self, _: np.random.Generator, __: np.ndarray) -> Params:
+        return {"noise_precision": 1.0, "coefficients": np.empty(0)}
+
+    def simulate(self, rng: np.random.Generator, latent: np.ndarray, _: Params) -> "Measurements":
+        noise = rng.standard_normal(len(self.user)) / np.sqrt(self.precision)
+        return replace(self, outcome=(self.design * latent[self.user]).sum(axis=1) + noise)
+
+    def reported(self, params: Params) -> Params:
+        return params
+
+
+def measurements() -> Measurements:
+    rng = np.random.default_rng(7)
+    user = np.array([1, 2, 2, 3, 4, 1, 4, 4])
+    return Measurements(rng.standard_normal((8, 2)), user, np.zeros(8), rng.uniform(0.5, 2.0, 8))
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        pytest.param(ChineseRestaurant(), id="process"),
+        pytest.param(FiniteDirichlet(3), id="three clusters", marks=pytest.mark.slow),
+    ],
+)
+def test_vectors_of_behaviour_leave_the_joint_prior_as_it_is(partition: Any) -> None:
+    model = Model(partition, np.zeros((N_USERS, 1)), measurements(), N_USERS)
+    name, size = worst(joint_test(model, seed=0))
+    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+
+
+@pytest.mark.slow
+def test_vectors_of_behaviour_with_wrong_precisions_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Measurements.terms
+    monkeypatch.setattr(Measurements, "terms", lambda *args: (t := right(*args))._replace(precision=10.0 * t.precision))
+    model = Model(FiniteDirichlet(3), None, measurements(), N_USERS)
+    _, size = worst(joint_test(model, seed=0))
+    assert size > REJECT
+
+
+class TestStore:
+    def states(self, n: int) -> tuple[Model, list[State]]:
+        rng = np.random.default_rng(0)
+        model = MODELS["dual-DP"]()
+        state = model.draw_prior(rng)
+        model = model.simulate(rng, state)
+        states = []
+        for _ in range(n):
+            state, _ = gibbs.step(rng, model, state, 2)
+            states.append(state)
+        return model, states
+
+    def test_a_summary_has_moments_of_all_and_some_whole_draws(self) -> None:
+        model, states = self.states(23)
+        whole, summary = Store(model), Store(model, every=5)
+        for state in states:
+            whole.append(state)
+            summary.append(state)
+        everything, short = whole.drain(), summary.drain()
+        latent = everything.fixed["latent"]
+        assert short.n_draws == 4
+        assert short.n_scalars == 23
+        np.testing.assert_array_equal(short.fixed["latent"], latent[4::5])
+        np.testing.assert_array_equal(short.scalars["alpha"], everything.fixed["alpha"])
+        np.testing.assert_allclose(short.moments.mean, latent.mean(axis=0), rtol=1e-10)
+        np.testing.assert_allclose(short.moments.squares[..., 0], latent.var(axis=0) * 23, rtol=1e-8)
+
+    def test_batches_do_not_matter(self) -> None:
+        model, states = self.states(7)
+        one, many = Store(model), Store(model)
+        for state in states:
+            one.append(state)
+            many.append(state)
+            many._pack()
+        once, often = one.drain(), many.drain()
+        for name, values in once.fixed.items():
+            np.testing.assert_array_equal(values, often.fixed[name])
+        for name, values in once.ragged.items():
+            np.testing.assert_array_equal(values, often.ragged[name])

@@ -1,0 +1,71 @@
+"""Counts over pairs against all pairs written out."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import naive
+from dualview.numerics.partition_search import overlap, overlaps
+from dualview.numerics.similarity import similarity, squared_losses
+from yardsticks import python_of
+
+N_LABELS = 5
+DRAWS = arrays(np.int64, st.tuples(st.integers(1, 6), st.integers(1, 7)), elements=st.integers(0, N_LABELS - 1))
+SETTINGS = settings(derandomize=True, deadline=None, max_examples=50)
+
+
+def naive_losses(z, together):
+    """Σ_ij (1[z_i = z_j] − π_ij)² of each draw."""
+    return np.array([((np.equal.outer(draw, draw) - together) ** 2).sum() for draw in z])
+
+
+@SETTINGS
+@given(DRAWS)
+def test_similarity_is_the_share_of_draws_together(z):
+    together = similarity(z)
+    np.testing.assert_allclose(together, naive.similarity(z), rtol=1e-14)
+    np.testing.assert_array_equal(together, together.T)
+    np.testing.assert_array_equal(np.diagonal(together), 1.0)
+
+
+@SETTINGS
+@given(DRAWS)
+def test_losses_are_the_plain_sums_less_a_constant(z):
+    together = naive.similarity(z)
+    losses = naive_losses(z, together) - (together**2).sum()
+    np.testing.assert_allclose(squared_losses(z, together), losses, atol=1e-12)
+    sums, own = overlaps(z, N_LABELS, False, 0, 1)
+    np.testing.assert_allclose(own - 2 * sums / len(z), losses, atol=1e-12)
+
+
+@SETTINGS
+@given(arrays(np.int64, (2, 9), elements=st.integers(0, N_LABELS - 1)))
+def test_overlap_counts_pairs_in_both_one_by_one(z):
+    a, b = z
+    expected = sum(a[i] == a[j] and b[i] == b[j] for i in range(9) for j in range(9))
+    assert overlap(a, b, N_LABELS, False) == expected
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_names_of_clusters_do_not_matter(seed):
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, N_LABELS, (8, 20))
+    renamed = np.array([rng.permutation(N_LABELS)[draw] for draw in z])
+    np.testing.assert_array_equal(similarity(renamed), similarity(z))
+    np.testing.assert_array_equal(squared_losses(renamed, similarity(z)), squared_losses(z, similarity(z)))
+    np.testing.assert_allclose(overlaps(renamed, N_LABELS, True, 0, 1), overlaps(z, N_LABELS, True, 0, 1))
+
+
+def test_permuting_users_permutes_the_similarity():
+    rng = np.random.default_rng(9)
+    z, order = rng.integers(0, 3, (6, 12)), rng.permutation(12)
+    np.testing.assert_array_equal(similarity(np.ascontiguousarray(z[:, order])), similarity(z)[np.ix_(order, order)])
+
+
+def test_compiled_numbers_are_those_of_python():
+    z = np.random.default_rng(10).integers(0, 3, (6, 12))
+    together = similarity(z)
+    for kernel, *arguments in [(similarity, z), (squared_losses, z, together), (overlap, z[0], z[1], 3, True)]:
+        np.testing.assert_array_equal(kernel(*arguments), python_of(kernel)(*arguments))
