@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Likelihood
 from dualview.behaviors.base import Params, check_inherits
-from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.partitions.priors import PartitionPrior
-from dualview.views import GaussianView, PooledView, View, ViewState
+from dualview.views import GaussianView, SharedVectorView, View, ViewState
 
 Array = NDArray[np.float64]
 
@@ -41,14 +40,26 @@ class State:
 
 
 @dataclass(frozen=True)
+class Observed:
+    """A view and its vectors, which are observed."""
+
+    view: View
+    vectors: Array
+
+
+@dataclass(frozen=True)
 class Model:
-    """A feature view, a behaviour view, or both, and a prior over partitions. pooled: users of a cluster behave alike."""
+    """A feature view, a behaviour view, or both, and a prior over partitions. pooled: users of a cluster behave alike.
+
+    others: further observed views, by name.
+    """
 
     partition: PartitionPrior
     features: Array | None = None
     likelihood: Likelihood | None = None
     n_users: int = 0
     pooled: bool = False
+    others: Mapping[str, Observed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.features is None and self.likelihood is None:
@@ -57,20 +68,19 @@ class Model:
             check_inherits(self.likelihood, Likelihood, "The likelihood of a model")
 
     @cached_property
-    def views(self) -> dict[str, View]:
-        """The views by name: features, then behavior."""
-        views: dict[str, View] = {}
-        if self.features is not None:
-            views["features"] = GaussianView(self.features.shape[1])
-        if self.likelihood is not None:
-            kind = PooledView if self.pooled else GaussianView
-            views["behavior"] = kind(self.likelihood.n_dims, self.hyperpriors[1])
-        return views
+    def observed(self) -> dict[str, Observed]:
+        """The observed views by name: features first."""
+        own = {} if self.features is None else {"features": Observed(GaussianView(self.features.shape[1]), self.features)}
+        return own | dict(self.others)
 
-    @property
-    def hyperpriors(self) -> tuple[Hyperprior, Hyperprior]:
-        """Of the features' view and of the behaviour's."""
-        return PUBLISHED, PUBLISHED if self.likelihood is None else self.likelihood.hyperprior
+    @cached_property
+    def views(self) -> dict[str, View]:
+        """The views by name: the observed ones, then behavior."""
+        views = {name: observed.view for name, observed in self.observed.items()}
+        if self.likelihood is not None:
+            kind = SharedVectorView if self.pooled else GaussianView
+            views["behavior"] = kind(self.likelihood.n_dims, self.likelihood.hyperprior)
+        return views
 
     @property
     def per_user(self) -> tuple[str, ...]:
@@ -78,15 +88,13 @@ class Model:
         return () if self.likelihood is None else self.likelihood.per_user
 
     @cached_property
-    def feature_rows(self) -> Array:
-        """The features with a row per dimension, (D, U); (0, U) without features."""
-        return np.empty((0, self.n_users)) if self.features is None else np.ascontiguousarray(self.features.T)
+    def rows(self) -> dict[str, Array]:
+        """Each observed view's vectors with a row per dimension, (D, U)."""
+        return {name: np.ascontiguousarray(observed.vectors.T) for name, observed in self.observed.items()}
 
     def vectors(self, state: State) -> dict[str, Array]:
-        """Each view's vector per user: the features as observed, the latent vectors as they stand."""
-        vectors = {}
-        if self.features is not None:
-            vectors["features"] = self.features
+        """Each view's vector per user: the observed ones, the latent vectors as they stand."""
+        vectors = {name: observed.vectors for name, observed in self.observed.items()}
         if state.latent is not None:
             vectors["behavior"] = state.latent
         return vectors
@@ -119,10 +127,14 @@ class Model:
 
     def simulate(self, rng: np.random.Generator, state: State) -> "Model":
         """The same model with new data drawn given the state."""
-        features, likelihood = self.features, self.likelihood
-        if features is not None:
-            features = self.views["features"].simulate(rng, state.views["features"], state.z)
-            likelihood = None if likelihood is None else likelihood.with_features(features)
+        likelihood = self.likelihood
+        drawn = {
+            name: view.simulate(rng, state.views[name], state.z) for name, view in self.views.items() if name in self.observed
+        }
+        features = drawn.get("features")
+        others = {name: Observed(observed.view, drawn[name]) for name, observed in self.others.items()}
+        if features is not None and likelihood is not None:
+            likelihood = likelihood.with_features(features)
         if likelihood is not None and state.latent is not None:
             likelihood = likelihood.simulate(rng, state.latent, state.params)
-        return replace(self, features=features, likelihood=likelihood)
+        return replace(self, features=features, likelihood=likelihood, others=others)

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.checks import whole_number
 from dualview.errors import InputError, InputTypeError
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
+from dualview.numerics.messages import Terms
 from dualview.outcomes import Outcome
 from dualview.units import GaussianPrior, Whitening
 
@@ -83,60 +85,6 @@ class SampledEvidence(NamedTuple):
     """The same where it is no quadratic: log_likelihood(j, draws (R,), latent (R, q)), in the user's units, (R,)."""
 
     log_likelihood: Callable[[int, NDArray[np.intp], Array], Array]
-
-
-class Terms(NamedTuple):
-    """Observations as the sweep sees them: normal, each linear in the latent vectors of some users.
-
-    User u's observations are rows[starts[u]:starts[u + 1]], ascending, with loads (n, q): how each depends on f_u. squares
-    (U, q, q): each user's sum of d dᵀ. residual (N,): observation minus expectation, changed in place as latent vectors move.
-    precision: of every observation, (N,), or (1,) when they share one.
-
-    For few users who share most observations, where q = 1 and the precision is one: gram (U, U) = dᵀ d and weighted (U,) = dᵀ
-    times the observations without what is known of them. The residual is not used then, and may be empty.
-
-    noise (U,), where each cluster has a noise of its own: the precision of each user's observations, which belong to one user
-    each. The sweep draws it, and keeps precision (N,) equal to it. noise_dof: ν of the prior G(ν, 1/ν) of a noise precision.
-    """
-
-    starts: NDArray[np.int64]
-    rows: NDArray[np.uint32]
-    loads: Array
-    squares: Array
-    residual: Array
-    precision: Array
-    gram: Array = np.empty((0, 0))
-    weighted: Array = np.empty(0)
-    noise: Array = np.empty(0)
-    noise_dof: float = 1.0
-
-    @classmethod
-    def none(cls, n_users: int) -> "Terms":
-        """No observations, and latent vectors of no dimensions."""
-        starts, rows = np.zeros(n_users + 1, dtype=np.int64), np.empty(0, dtype=np.uint32)
-        return cls(starts, rows, np.empty((0, 0)), np.empty((n_users, 0, 0)), np.empty(0), np.ones(1))
-
-
-class Plain(NamedTuple):
-    """What it takes to redraw the parameters inside the sweep's call: normal observations, s ~ G(ν, 1/ν), e ~ N(0, I).
-
-    outcome (N,) = design · latent + covariates (N, C) · coefficients e (C,) + noise of one precision s, the terms'. gram and
-    weighted: the normal equations of latent numbers and coefficients together, (U + C, U + C) and (U + C,), or empty. share:
-    how often all of them are drawn together; where the equations are empty or lose digits the call ends there, for
-    ``redraw_together``.
-    """
-
-    outcome: Array
-    covariates: Array
-    coefficients: Array
-    gram: Array
-    weighted: Array
-    share: float
-
-    @classmethod
-    def none(cls) -> "Plain":
-        """Nothing to redraw in the call."""
-        return cls(np.empty(0), np.empty((0, 0)), np.empty(0), np.empty((0, 0)), np.empty(0), 0.0)
 
 
 class Prior(NamedTuple):
@@ -257,8 +205,8 @@ class Likelihood(ABC):
         """
         return None
 
-    def conjugate(self, params: Params) -> tuple[Terms, Plain] | None:  # noqa: ARG002
-        """Its :class:`Terms` and :class:`Plain` where its parameters can be redrawn inside the sweep's call, or None.
+    def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:  # noqa: ARG002
+        """Its :class:`Terms` and :class:`Conjugate` where its parameters can be redrawn inside the sweep's call, or None.
 
         One call then makes many sweeps. By default there are none: each sweep is a call, and :meth:`redraw` follows it.
         """

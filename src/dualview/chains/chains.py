@@ -143,7 +143,7 @@ class Chain:
         if snapshot is None:
             return 0, self.engine.start(rng, self.model, self.starts(rng)), None
         snapshot.restore(rng)
-        return snapshot.iteration, snapshot.state, snapshot.moments
+        return snapshot.iteration, snapshot.state_of(self.model), snapshot.moments
 
 
 class Failure(NamedTuple):

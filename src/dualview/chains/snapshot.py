@@ -1,32 +1,41 @@
 """A chain at one moment: its state, its generator and how far it has come, as plain arrays and text."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dualview.chains.storage import Moments
-from dualview.model import State
-from dualview.views import GaussianState, PooledState, ViewState
-from dualview.views.base import Components
+from dualview.model import Model, State
 
 Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a chain needs to go on as if nothing had happened."""
+    """What a chain needs to go on as if nothing had happened.
+
+    parts: what the views of a state that was read back have learnt, by view and name; ``state_of`` puts them together.
+    """
 
     iteration: int
     state: State
     generator: dict[str, Any]
     moments: Moments | None = None
+    parts: dict[str, Arrays] = field(default_factory=dict)
 
     @classmethod
     def of(cls, iteration: int, state: State, rng: np.random.Generator, moments: Moments | None) -> "Snapshot":
         return cls(iteration, state, dict(rng.bit_generator.state), moments)
+
+    def state_of(self, model: Model) -> State:
+        """The state, with the parts of each view put together by the model's views."""
+        views = (
+            {name: model.views[name].restored(parts) for name, parts in self.parts.items()} if self.parts else self.state.views
+        )
+        return replace(self.state, views=views)
 
     def arrays(self) -> Arrays:
         """Everything but the generator."""
@@ -44,18 +53,21 @@ class Snapshot:
     @classmethod
     def from_arrays(cls, iteration: int, arrays: Arrays, generator: str) -> "Snapshot":
         """The inverse of :meth:`arrays` and :meth:`generator_text`, to the last bit."""
-        names = [name.split(".")[1] for name in arrays if name.startswith("view.") and name.endswith(".means")]
-        views = {name: _view(arrays, f"view.{name}.") for name in names}
+        parts: dict[str, Arrays] = {}
+        for name, values in arrays.items():
+            if name.startswith("view."):
+                _, view, part = name.split(".", 2)
+                parts.setdefault(view, {})[part] = values
         params = {
             name.removeprefix("params."): float(value) if value.ndim == 0 else value
             for name, value in arrays.items()
             if name.startswith("params.")
         }
-        state = State(arrays["z"].astype(np.int64), float(arrays["alpha"]), views, arrays.get("latent"), params)
+        state = State(arrays["z"].astype(np.int64), float(arrays["alpha"]), {}, arrays.get("latent"), params)
         moments = None
         if "moments.n" in arrays:
             moments = Moments(int(arrays["moments.n"]), arrays["moments.mean"], arrays["moments.squares"])
-        return cls(iteration, state, json.loads(generator), moments)
+        return cls(iteration, state, json.loads(generator), moments, parts)
 
     def generator_text(self) -> str:
         """The generator's state as JSON."""
@@ -64,12 +76,3 @@ class Snapshot:
     def restore(self, rng: np.random.Generator) -> None:
         """Put a generator where the chain's was."""
         rng.bit_generator.state = self.generator
-
-
-def _view(arrays: Arrays, prefix: str) -> ViewState:
-    """What a view had learnt; pooled where components have no precisions."""
-    parts = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
-    if "factors" not in parts:
-        return PooledState(**parts)
-    dof = float(parts.pop("base_dof"))
-    return GaussianState(Components(parts.pop("means"), parts.pop("factors")), base_dof=dof, **parts)

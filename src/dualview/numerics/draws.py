@@ -56,7 +56,7 @@ def log_root(root):
 
 
 @inlined
-def place_of(threshold, weights):
+def invert_cumulative(threshold, weights):
     """The index at which the sum of the weights up to it exceeds the threshold, or the last with any weight; −1 if none has."""
     place = -1
     for i in range(weights.shape[0]):

@@ -6,7 +6,7 @@ Called from Python, it is compiled as ``numba.njit`` compiles it. Called by anot
 
 - no wrapper for Python or C is made for a part, and no machine code but that of the kernel it ends up in;
 - a part is optimised on its own only where it is small, for that decides what LLVM puts into callers;
-- no kernel has a wrapper for C;
+- no kernel has a wrapper for C, and none is compiled again for each constant that it is called with;
 - Python's garbage collector works more rarely while a kernel of this package is compiled, for it would look through millions
   of small objects again and again. It is never paused, and compilations of other people's functions are left alone.
 
@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba.core import base, codegen, compiler, dispatcher, typed_passes
+from numba.core import base, codegen, compiler, dispatcher, typed_passes, types
 from numba.core.compiler_machinery import LoweringPass, register_pass
 
 # Functions in a part, those it calls included, that is optimised on its own: what LLVM puts into a caller depends on how short
@@ -128,6 +128,16 @@ class _PartCompiler(compiler.CompilerBase):
         return [passes]
 
 
+def _without_literals(get_call_template: Callable[..., Any]) -> Callable[..., Any]:
+    """Resolve calls by the types of constants, not by their values: else each constant would compile a part of its own."""
+
+    def resolved(arguments: Any, keywords: Any) -> Any:
+        plain = {name: types.unliteral(argument) for name, argument in keywords.items()}
+        return get_call_template(tuple(types.unliteral(argument) for argument in arguments), plain)
+
+    return resolved
+
+
 def jit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function as ``numba.njit`` does, and give its callers in compiled code a part in place of the whole.
 
@@ -140,7 +150,7 @@ def jit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]]
         kernel = numba.njit(cache=cache, pipeline_class=_KernelCompiler, **shared)(function)
         if "inline" not in options and hasattr(kernel, "get_call_template"):
             part = numba.njit(pipeline_class=_PartCompiler, **shared)(function)
-            kernel.get_call_template, kernel.get_overload = part.get_call_template, part.get_overload
+            kernel.get_call_template, kernel.get_overload = _without_literals(part.get_call_template), part.get_overload
         return kernel
 
     return decorate

@@ -48,3 +48,11 @@ def log_gamma_ratio(x, h):
     """lnΓ(x + h) − lnΓ(x) − h ln x for x > 0, with its digits at large x."""
     ratio = h / x
     return x * log1pmx(ratio) + (h - 0.5) * math.log1p(ratio) + stirling_remainder(x + h) - stirling_remainder(x)
+
+
+@compiled
+def log_rising(start, n):
+    """lnΓ(start + n) − lnΓ(start), with its digits at large start."""
+    if start < 1e4:
+        return log_gamma(start + n) - log_gamma(start)
+    return n * math.log(start) + log_gamma_ratio(start, n)

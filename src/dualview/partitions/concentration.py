@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from dualview.numerics.compiling import compiled
 from dualview.numerics.slice_sampling import sampler
-from dualview.numerics.special import log1pmx, log_gamma, log_gamma_ratio, stirling_remainder
+from dualview.numerics.special import log1pmx, log_gamma, log_rising, stirling_remainder
 from dualview.numerics.streams import random
 
 
@@ -69,14 +69,6 @@ def draw_table_counts(rng, counts, concentration):
             if random(rng) * (concentration + i) < concentration:
                 total += 1
     return total
-
-
-@compiled
-def log_rising(start, n):
-    """lnΓ(start + n) − lnΓ(start), with its digits at large start."""
-    if start < 1e4:
-        return log_gamma(start + n) - log_gamma(start)
-    return n * math.log(start) + log_gamma_ratio(start, n)
 
 
 @compiled

@@ -1,31 +1,25 @@
-"""Priors over partitions of users: what a cluster weighs, and how the concentration α is redrawn.
+"""Priors over partitions of users: what a cluster weighs, and the prior of the concentration α.
 
-counts (K,) are the users per component, one taken out when weights are asked for. All three classes have the same methods.
+counts (K,) are the users per component. A prior's compiled side is its record, see ``verbs``.
 """
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.partitions import verbs
 from dualview.partitions.alpha import PAPER, Concentration, Known
-from dualview.partitions.concentration import (
-    AlphaPrior,
-    draw_alpha,
-    draw_table_counts,
-    log_alpha_prior,
-    log_finite,
-    log_process,
-)
+from dualview.partitions.concentration import AlphaPrior
+from dualview.partitions.dirichlet import Dirichlet, dirichlet
 
 Counts = NDArray[np.int64]
-Random = np.random.Generator | NDArray[np.uint64]  # a Generator, or a stream of ``numerics.streams``
 
 
 class PartitionPrior(Protocol):
-    """What the sampler asks of a partition prior."""
+    """What the rest of the package asks of a partition prior."""
 
     @property
     def n_components(self) -> int | None:
@@ -39,18 +33,11 @@ class PartitionPrior(Protocol):
     def start_alpha(self) -> float:
         """α of a first state."""
 
-    @property
-    def alpha_prior(self) -> AlphaPrior:
-        """The prior of α as numbers, for compiled code."""
+    def record(self, alpha: float) -> Any:
+        """The prior with this α for compiled code: a record that ``verbs`` know."""
 
-    def spread(self, alpha: float) -> float:
-        """What a component weighs beyond its count."""
-
-    def new_weight(self, alpha: float) -> float:
-        """What a new cluster weighs; 0 when none can be opened."""
-
-    def redraw_alpha(self, rng: Random, counts: Counts, alpha: float) -> float:
-        """α given the partition."""
+    def weights(self, counts: Counts, alpha: float) -> tuple[NDArray[np.float64], float]:
+        """What each component weighs for one more user, and what a new cluster weighs; 0 when none can be opened."""
 
     def log_density(self, counts: Counts, alpha: float) -> float:
         """ln p(partition | α) + ln p(α)."""
@@ -62,25 +49,11 @@ class PartitionPrior(Protocol):
         """A partition from the prior."""
 
 
-def _draw_sequentially(
-    rng: np.random.Generator, n_users: int, spread: float, new_weight: float, n_components: int
-) -> NDArray[np.int64]:
-    z = np.zeros(n_users, dtype=np.int64)
-    weights = [spread] * n_components
-    for u in range(n_users):
-        choices = np.array([*weights, new_weight])
-        cumulative = np.cumsum(choices)
-        z[u] = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
-        if z[u] == len(weights):
-            weights.append(spread)
-        weights[z[u]] += 1.0
-    return z
-
-
-class _WithAlpha:
-    """What both priors with a concentration do with the prior of it."""
+class _ByRecord:
+    """What follows from the record of a prior and the prior of its concentration."""
 
     concentration: Concentration
+    n_components: int | None
     has_alpha = True
 
     @property
@@ -94,80 +67,62 @@ class _WithAlpha:
     def draw_alpha(self, rng: np.random.Generator) -> float:
         return self.concentration.draw(rng)
 
+    def record(self, alpha: float) -> Any:
+        raise NotImplementedError
+
+    def weights(self, counts: Counts, alpha: float) -> tuple[NDArray[np.float64], float]:
+        record = self.record(alpha)
+        weights = np.array([verbs.weight(n, record) for n in counts], dtype=float)
+        return weights, float(verbs.new_weight(np.count_nonzero(counts), record)) if verbs.opens(record) else 0.0
+
+    def log_density(self, counts: Counts, alpha: float) -> float:
+        return float(verbs.log_density(counts, self.record(alpha)))
+
+    def draw(self, rng: np.random.Generator, n_users: int, alpha: float) -> NDArray[np.int64]:
+        """User after user, by the weights."""
+        z, counts = np.zeros(n_users, dtype=np.int64), np.zeros(self.n_components or 0, dtype=np.int64)
+        for u in range(n_users):
+            weights, new = self.weights(counts, alpha)
+            cumulative = np.cumsum([*weights, new])
+            z[u] = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+            if z[u] == len(counts):
+                counts = np.append(counts, 0)
+            counts[z[u]] += 1
+        return z
+
 
 @dataclass(frozen=True)
-class ChineseRestaurant(_WithAlpha):
+class ChineseRestaurant(_ByRecord):
     """The Dirichlet process: the number of clusters is inferred. α by (C9)."""
 
     concentration: Concentration = PAPER
     n_components: None = field(default=None, init=False)
 
-    def spread(self, alpha: float) -> float:  # noqa: ARG002
-        return 0.0
-
-    def new_weight(self, alpha: float) -> float:
-        return alpha
-
-    def redraw_alpha(self, rng: Random, counts: Counts, alpha: float) -> float:
-        return float(draw_alpha(rng, len(counts), int(counts.sum()), alpha, self.alpha_prior))
-
-    def log_density(self, counts: Counts, alpha: float) -> float:
-        return float(log_process(counts, alpha) + log_alpha_prior(alpha, self.alpha_prior))
-
-    def draw(self, rng: np.random.Generator, n_users: int, alpha: float) -> NDArray[np.int64]:
-        return _draw_sequentially(rng, n_users, 0.0, alpha, 0)
+    def record(self, alpha: float) -> Dirichlet:
+        return dirichlet(alpha, 0, self.alpha_prior)
 
 
 @dataclass(frozen=True)
-class FiniteDirichlet(_WithAlpha):
+class FiniteDirichlet(_ByRecord):
     """K clusters, some of which may be empty. α by the table counts of (C10)."""
 
     n_components: int
     concentration: Concentration = PAPER
 
-    def spread(self, alpha: float) -> float:
-        return alpha / self.n_components
-
-    def new_weight(self, alpha: float) -> float:  # noqa: ARG002
-        return 0.0
-
-    def redraw_alpha(self, rng: Random, counts: Counts, alpha: float) -> float:
-        tables = draw_table_counts(rng, counts, self.spread(alpha))
-        return float(draw_alpha(rng, tables, int(counts.sum()), alpha, self.alpha_prior))
-
-    def log_density(self, counts: Counts, alpha: float) -> float:
-        return float(log_finite(counts, alpha) + log_alpha_prior(alpha, self.alpha_prior))
-
-    def draw(self, rng: np.random.Generator, n_users: int, alpha: float) -> NDArray[np.int64]:
-        return _draw_sequentially(rng, n_users, self.spread(alpha), 0.0, self.n_components)
+    def record(self, alpha: float) -> Dirichlet:
+        return dirichlet(alpha, self.n_components, self.alpha_prior)
 
 
 @dataclass(frozen=True)
-class OneCluster:
+class OneCluster(_ByRecord):
     """Everybody in one cluster; no α."""
 
     n_components: int = 1
     has_alpha: bool = False
-    start_alpha: float = 1.0
-    alpha_prior: AlphaPrior = Known(1.0).record
+    concentration: Concentration = Known(1.0)
 
-    def spread(self, alpha: float) -> float:  # noqa: ARG002
-        return 1.0
-
-    def new_weight(self, alpha: float) -> float:  # noqa: ARG002
-        return 0.0
-
-    def redraw_alpha(self, rng: Random, counts: Counts, alpha: float) -> float:  # noqa: ARG002
-        return alpha
-
-    def log_density(self, counts: Counts, alpha: float) -> float:  # noqa: ARG002
-        return 0.0
-
-    def draw_alpha(self, rng: np.random.Generator) -> float:  # noqa: ARG002
-        return 1.0
-
-    def draw(self, rng: np.random.Generator, n_users: int, alpha: float) -> NDArray[np.int64]:  # noqa: ARG002
-        return np.zeros(n_users, dtype=np.int64)
+    def record(self, alpha: float) -> Dirichlet:
+        return dirichlet(alpha, 1, self.alpha_prior)
 
 
 def partition_prior(n_clusters: int | None, concentration: Concentration = PAPER) -> PartitionPrior:

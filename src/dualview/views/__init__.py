@@ -2,6 +2,6 @@
 
 from dualview.views.base import View, ViewState
 from dualview.views.gaussian.view import GaussianState, GaussianView
-from dualview.views.shared.view import PooledState, PooledView
+from dualview.views.shared.view import SharedVectorState, SharedVectorView
 
-__all__ = ["GaussianState", "GaussianView", "PooledState", "PooledView", "View", "ViewState"]
+__all__ = ["GaussianState", "GaussianView", "SharedVectorState", "SharedVectorView", "View", "ViewState"]

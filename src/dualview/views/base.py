@@ -7,7 +7,15 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
-Base = tuple[Array, Array, Array, float]  # μ_0, R_0, W_0, β
+
+
+class Base(NamedTuple):
+    """What the components of a Gaussian view share: μ_0, R_0, W_0, β."""
+
+    mean: Array
+    precision: Array
+    covariance: Array
+    dof: float
 
 
 class Components(NamedTuple):
@@ -19,14 +27,6 @@ class Components(NamedTuple):
 
 class ViewState(Protocol):
     """Everything a view learns."""
-
-    @property
-    def components(self) -> Components:
-        """As the sweep sees them; factors of no dimensions where users share a component's vector."""
-
-    @property
-    def base(self) -> Base:
-        """What the components share, as the sweep sees it; W_0 of no dimensions where users share a component's vector."""
 
     @property
     def component_parts(self) -> dict[str, Array]:
@@ -48,6 +48,14 @@ class View(Protocol):
     def n_dims(self) -> int:
         """Dimensions of a vector."""
 
+    @property
+    def base_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of everything the components share, by name, in the order in which ``put_base`` packs it."""
+
+    @property
+    def component_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of what there is of each component, by name, in the order in which ``put_component`` packs it."""
+
     def log_joint(self, state: Any, x: Array, z: Labels) -> float:
         """ln p(x, components, base | z) up to a constant."""
 
@@ -60,5 +68,14 @@ class View(Protocol):
     def simulate(self, rng: np.random.Generator, state: Any, z: Labels) -> Array:
         """Vectors given their components."""
 
-    def state(self, components: Components, base: Base) -> ViewState:
-        """The record of what a sweep has drawn."""
+    def record(self, state: Any, x: Array, rows: Array) -> Any:
+        """The state with its vectors as the sampler sees it: a record of a registered kind; rows: the vectors observed (D, U)."""
+
+    def state(self, record: Any) -> ViewState:
+        """What a sweep has left, as a state."""
+
+    def restored(self, parts: dict[str, Any]) -> ViewState:
+        """The state with these component and base parts, by name."""
+
+    def is_narrow(self, record: Any, least: float) -> bool:
+        """Whether clusters are so narrow in some direction that their variance is below the least, or is no number."""

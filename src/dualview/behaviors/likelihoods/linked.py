@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Likelihood, Params, Prior, Terms
+from dualview.behaviors.base import Likelihood, Params, Prior
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.distributions import G, Normal
 from dualview.numerics.hyperprior import Hyperprior
+from dualview.numerics.messages import Terms
 from dualview.units import Whitening
 
 Array = NDArray[np.float64]

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
-from dualview.behaviors.base import Array, Likelihood, Params, Prior, Terms
+from dualview.behaviors.base import Array, Likelihood, Params, Prior
 from dualview.behaviors.likelihoods import logit_location
 from dualview.behaviors.likelihoods.logit_location import Answers, Locations
 from dualview.behaviors.likelihoods.regression import coefficient_draw
 from dualview.behaviors.panel import Panel, Users, posterior_means
 from dualview.numerics import polya_gamma
 from dualview.numerics.hyperprior import FINITE_VARIANCES
+from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of
 
 

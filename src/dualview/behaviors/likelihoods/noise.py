@@ -1,7 +1,6 @@
 """Noise of each cluster's own: s_k ~ G(ν, 1/ν) is the precision of its users' observations, each of one user.
 
 noise (U,): every user's, that of its cluster. noises (C,): every column's. Where clusters share the noise, both are empty.
-terms as in ``messages``.
 """
 
 import math
@@ -26,18 +25,18 @@ def draw_noise(rng, count, misfit, prior_dof):
 
 
 @inlined
-def set_noise(u, value, noise, starts, rows, precision):
+def set_noise(u, value, terms):
     """In place: user u's noise, and the precision of its observations."""
-    noise[u] = value
-    for k in range(starts[u], starts[u + 1]):
-        precision[rows[k]] = value
+    terms.noise[u] = value
+    for k in range(terms.starts[u], terms.starts[u + 1]):
+        terms.precision[terms.rows[k]] = value
 
 
 @compiled
 def redraw_noises(rng, z, terms, n_columns):
     """The noise of every column, new ones from the prior; in place on noise and precision."""
-    starts, rows, _, _, residual, precision, _, _, noise, prior_dof = terms
-    if noise.shape[0] == 0:
+    starts, rows, residual = terms.starts, terms.rows, terms.residual
+    if terms.noise.shape[0] == 0:
         return np.empty(0)
     counts, misfits = np.zeros(n_columns), np.zeros(n_columns)
     for u in range(z.shape[0]):
@@ -46,18 +45,19 @@ def redraw_noises(rng, z, terms, n_columns):
             misfits[z[u]] += residual[rows[k]] * residual[rows[k]]
     noises = np.empty(n_columns)
     for c in range(n_columns):
-        noises[c] = draw_noise(rng, counts[c], misfits[c], prior_dof)
+        noises[c] = draw_noise(rng, counts[c], misfits[c], terms.noise_dof)
     for u in range(z.shape[0]):
-        set_noise(u, noises[z[u]], noise, starts, rows, precision)
+        set_noise(u, noises[z[u]], terms)
     return noises
 
 
 @inlined
-def misfit_of(start, end, rows, residual, precision):
+def misfit_of(u, terms):
     """Σ w r² of one user's observations."""
     total = 0.0
-    for k in range(start, end):
-        total += precision[rows[k]] * residual[rows[k]] * residual[rows[k]]
+    rows, residual = terms.rows, terms.residual
+    for k in range(terms.starts[u], terms.starts[u + 1]):
+        total += terms.precision[rows[k]] * residual[rows[k]] * residual[rows[k]]
     return total
 
 

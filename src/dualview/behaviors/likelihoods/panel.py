@@ -10,9 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Array, Likelihood, Params, Plain, Prior, Terms
+from dualview.behaviors.base import Array, Likelihood, Params, Prior
+from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.panel import Panel, Users, posterior_means
 from dualview.distributions import G
+from dualview.numerics.messages import Terms
 
 
 class NoisePrior(NamedTuple):
@@ -74,13 +76,13 @@ class PanelRegression(Likelihood):
         """The noise; that of clusters comes from the sweep."""
         return latent, {"noise_precision": terms.noise if self.by_cluster else self.noise_law(terms.residual).draw(rng)}
 
-    def conjugate(self, params: Params) -> tuple[Terms, Plain] | None:
+    def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:
         """With a shared noise there is nothing else to redraw."""
         if self.by_cluster:
             return None
         noise, dof = np.array([params["noise_precision"]]), self.noise_prior.dof
         terms = Terms(*self._loads, np.empty(len(self.panel.outcome)), noise, noise_dof=dof)
-        return terms, Plain.none()._replace(outcome=self.panel.outcome)
+        return terms, Conjugate.none()._replace(outcome=self.panel.outcome)
 
     def params_of(self, noise_precision: float, coefficients: Array) -> Params:  # noqa: ARG002
         return {"noise_precision": noise_precision}

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Likelihood, Params, Plain, Prior, Terms
+from dualview.behaviors.base import Likelihood, Params, Prior
+from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.regression import CoefficientDraw, coefficient_draw, normal_equations
 from dualview.distributions import G
+from dualview.numerics.messages import Terms
 from dualview.units import Whitening
 
 Array = NDArray[np.float64]
@@ -94,7 +96,7 @@ class ThreadRegression(Likelihood):
             return np.empty((0, 0)), np.empty(0)
         return normal_equations(self._with_covariates(self.design), self.outcome)
 
-    def conjugate(self, params: Params) -> tuple[Terms, Plain] | None:
+    def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:
         """Terms whose residuals and weighted outcomes are made in the call; None where every step has a draw outside it."""
         if self._gram is None and self.n_coefficients:
             return None
@@ -104,7 +106,9 @@ class ThreadRegression(Likelihood):
             terms = terms._replace(gram=self._gram[0], weighted=np.empty(self.n_users))
         share = 1.0 if self.n_coefficients else _JOINT_SHARE
         coefficients = np.array(params["coefficients"])
-        return terms, Plain(self.outcome, np.ascontiguousarray(self.coefficient_design), coefficients, *self._equations, share)
+        return terms, Conjugate(
+            self.outcome, np.ascontiguousarray(self.coefficient_design), coefficients, *self._equations, share
+        )
 
     def params_of(self, noise_precision: float, coefficients: Array) -> Params:
         return {"noise_precision": noise_precision, "coefficients": coefficients}

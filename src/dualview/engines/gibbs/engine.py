@@ -1,18 +1,45 @@
-"""The Gibbs sampler as an engine."""
+"""The Gibbs sampler: a step redraws every block given the others.
 
-from dataclasses import dataclass
+In a step: clusters' means together with their users' latent vectors, where the likelihood can move them without its
+augmentation; then the moves of ``steps.MOVES``; then the likelihood's own parameters, (C8). The moves are one compiled call; with
+a conjugate likelihood all of it is, and one call makes many steps and keeps their draws. With very many users, or users who share
+vectors, the moves are made one by one, some of them on several threads and in blocks (``blocks``). Neither the number of steps in
+a call nor the number of threads changes anything.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.behaviors.base import Params, Prior
+from dualview.behaviors.likelihoods.conjugate import Conjugate
+from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.engines.base import Engine, Info
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import blocks, steps
+from dualview.engines.gibbs.moves import assignment, components
+from dualview.engines.gibbs.packed_draws import record_of
+from dualview.engines.gibbs.working import Outcome, WorkingState
+from dualview.errors import DegenerateError
 from dualview.model import Model, State
+from dualview.numerics.messages import Terms
+from dualview.numerics.streams import stream_of, streams_of
+from dualview.views.base import Components
+from dualview.views.gaussian.view import no_view
+
+AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
+_NARROW = 1e-12  # of a variance: a mean that such clusters pull at keeps no digits along wider directions
+_BY_BLOCKS: dict[steps.Move, Callable[..., Any]] = {
+    components.run: blocks.redraw_components,
+    assignment.run: blocks.assign,
+}
 
 
 @dataclass(frozen=True)
 class GibbsEngine(Engine):
-    """Every step redraws each block of the state given the others (``inference.gibbs``).
+    """Every step redraws each block of the state given the others.
 
     n_auxiliary: auxiliary components that stand ready for new clusters (Neal 2000, algorithm 8).
     """
@@ -21,12 +48,176 @@ class GibbsEngine(Engine):
 
     def start(self, rng: np.random.Generator, model: Model, z: NDArray[np.int64]) -> State:
         """A first state with the clusters z (U,)."""
-        return gibbs.start(rng, model, z)
+        n_components = model.partition.n_components or int(z.max()) + 1
+        latent, params = (None, {}) if model.likelihood is None else model.likelihood.start(rng)
+        state = State(z.astype(np.int64), model.partition.start_alpha, {}, latent, params)
+        vectors = model.vectors(state)
+        views = {name: view.start(rng, vectors[name], z, n_components) for name, view in model.views.items()}
+        if model.pooled and latent is not None:
+            latent = views["behavior"].component_parts["means"][z]
+        return replace(state, views=views, latent=latent)
+
+    def step(self, rng: np.random.Generator, model: Model, state: State) -> State:
+        """One step."""
+        return self.advance(rng, model, state, np.zeros(1, dtype=np.bool_))[0]
 
     def advance(self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]) -> tuple[State, Info]:
         """Some steps: many in one compiled call where the likelihood can be redrawn inside it, else one."""
-        return gibbs.advance(rng, model, state, self.n_auxiliary, keep)
+        at_once = model.n_users <= assignment.BLOCK and not model.pooled
+        conjugate = _conjugate(model, state) if at_once else None
+        if conjugate is not None:
+            return self._advance_at_once(rng, model, state, keep, *conjugate)
+        state = relocated(rng, model, state)
+        terms = Terms.none(model.n_users)
+        if model.likelihood is not None and state.latent is not None:
+            terms = model.likelihood.terms(rng, state.latent, state.params)
+        working = self.working_state(model, state, terms)
+        if at_once:
+            done = steps.run_steps(streams_of(rng, 1), np.zeros(1, dtype=np.bool_), working, Conjugate.none())
+            working, collapsed = done.state, done.collapsed
+        else:
+            working, collapsed = run_by_blocks(stream_of(rng), working)
+        _check(model, working, collapsed)
+        latent, params = None, state.params
+        if model.likelihood is not None:
+            own = working.views[-1]
+            latent, params = model.likelihood.redraw(rng, own.vectors, params, working.terms, _latent_prior(model, working))
+        after = _after(model, working, latent, params)
+        n_clusters = int(np.count_nonzero(working.counts))
+        return after, Info(n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None)
 
     def steps_at_once(self, model: Model) -> int:
         """What takes some hundredths of a second."""
-        return gibbs.steps_at_once(model)
+        return max(1, min(AT_ONCE, 50 * AT_ONCE // model.n_users))
+
+    def working_state(self, model: Model, state: State, terms: Terms) -> WorkingState:
+        """The state as the moves see it, its arrays copied where they change."""
+        n_components, n_users = state.n_components, model.n_users
+        names = dict.fromkeys(["features", *model.observed])
+        views = [
+            model.views[name].record(state.views[name], model.observed[name].vectors, model.rows[name])
+            if name in model.observed
+            else no_view(n_users, n_components)
+            for name in names
+        ]
+        if state.latent is None:
+            views.append(no_view(n_users, n_components))
+        else:
+            own, vectors = model.views["behavior"], state.latent.copy()
+            views.append(own.record(state.views["behavior"], vectors, np.empty((0, n_users))))
+        n_auxiliary = self.n_auxiliary if model.partition.n_components is None else 0
+        counts, record = np.bincount(state.z, minlength=n_components), model.partition.record(state.alpha)
+        return WorkingState(
+            state.z.copy(), counts, tuple(views), terms, np.empty(0), record, n_auxiliary, _independent(model), Outcome.none()
+        )
+
+    def _advance_at_once(
+        self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_], terms: Terms, conjugate: Conjugate
+    ) -> tuple[State, Info]:
+        """:meth:`advance` in one compiled call."""
+        before = rng.bit_generator.state if len(keep) > 1 else {}
+        done = steps.run_steps(streams_of(rng, len(keep)), keep, self.working_state(model, state, terms), conjugate)
+        working = done.state
+        _check(model, working, done.collapsed)
+        if done.n_steps < len(keep):  # the generator as if no more had been asked for
+            rng.bit_generator.state = before
+            streams_of(rng, done.n_steps)
+        latent, params = None, {}
+        if model.likelihood is not None:
+            latent = working.views[-1].vectors
+            params = model.likelihood.params_of(float(terms.precision[0]), conjugate.coefficients)
+            if done.unfinished:
+                prior = _latent_prior(model, working)
+                latent, params = model.likelihood.redraw_together(rng, latent, params, terms, prior)
+        after = _after(model, working, latent, params)
+        last = after if done.unfinished and keep[done.n_steps - 1] else None
+        draws = record_of(model, done.kept, done.n_kept)
+        n_clusters = int(np.count_nonzero(working.counts))
+        return after, Info(n_clusters, working.outcome.n_opened, done.n_steps, draws, last)
+
+
+def run_by_blocks(rng: NDArray[np.uint64], working: WorkingState) -> tuple[WorkingState, int]:
+    """The moves of a step one by one, on threads where they allow it; the state, and the first view that has collapsed or −1."""
+    for move in steps.MOVES:
+        working = _BY_BLOCKS.get(move, move)(rng, working)
+    return working, steps.first_collapsed(working.views)
+
+
+def relocated(rng: np.random.Generator, model: Model, state: State) -> State:
+    """The state after a move of the behaviour's clusters with their users' vectors, where the likelihood can make one."""
+    if state.latent is None or model.likelihood is None:
+        return state
+    view = state.views["behavior"]
+    means, base = view.component_parts["means"], view.base_parts
+    locations = Locations(state.z, means, base["base_mean"], base["base_precision"])
+    moves = model.likelihood.relocate(rng, state.latent, state.params, locations)
+    if moves is None:
+        return state
+    moved = model.views["behavior"].restored(view.component_parts | base | {"means": means + moves})
+    return replace(state, views={**state.views, "behavior": moved}, latent=state.latent + moves[state.z])
+
+
+def _conjugate(model: Model, state: State) -> tuple[Terms, Conjugate] | None:
+    """What makes up the likelihood, where it can be redrawn inside the call or there is none."""
+    if model.likelihood is None:
+        return Terms.none(model.n_users), Conjugate.none()
+    return model.likelihood.conjugate(state.params)
+
+
+def _independent(model: Model) -> bool:
+    """Whether users are many and depend on each other through their clusters only: then tables hold what observations say."""
+    likelihood = model.likelihood
+    return model.n_users > assignment.BLOCK and likelihood is not None and likelihood.one_user_each and not model.pooled
+
+
+def _latent_prior(model: Model, working: WorkingState) -> Prior:
+    """The prior of latent vectors given their clusters; of the clusters' own vectors when users share them."""
+    prior: Components = model.views["behavior"].latent_prior(working.views[-1])
+    return Prior(working.z, prior.means, prior.factors, model.pooled)
+
+
+def _after(model: Model, working: WorkingState, latent: NDArray[np.float64] | None, params: Params) -> State:
+    """The next state."""
+    records = dict(zip(dict.fromkeys(["features", *model.observed, "behavior"]), working.views, strict=True))
+    views = {name: view.state(records[name]) for name, view in model.views.items()}
+    if latent is not None and model.pooled and latent is not working.views[-1].vectors:  # the likelihood has moved them
+        views["behavior"].component_parts["means"][working.z] = latent
+    alpha = float(working.partition.alpha)
+    return State(working.z, alpha, views, latent, params)
+
+
+def _check(model: Model, working: WorkingState, collapsed: int) -> None:
+    """Raise where numbers have run out of range."""
+    names, user = list(dict.fromkeys(["features", *model.observed, "behavior"])), working.outcome.user_without_weight
+    if collapsed < 0 <= user:
+        narrow = [
+            name in model.views and model.views[name].is_narrow(record, _NARROW)
+            for name, record in zip(names, working.views, strict=True)
+        ]
+        collapsed = narrow.index(True) if True in narrow else -1
+    if collapsed >= 0:
+        raise DegenerateError(_collapse_message(names[collapsed]))
+    if user >= 0:
+        raise DegenerateError(_weight_message(working.outcome))
+
+
+def _collapse_message(view: str) -> str:
+    return (
+        f"The {view} view has collapsed: its clusters shrank onto single points, so the posterior has no finite shape. This "
+        "happens when users have the same features, when a column takes only a few distinct values, as a category or a "
+        "rounded number does, or when one extreme value leaves no digits for the others. Leave such columns or values out, or "
+        "add noise of the size of the rounding."
+    )
+
+
+def _weight_message(outcome: Outcome) -> str:
+    if outcome.column is not None:
+        return (
+            f"The log density of user {outcome.user_without_weight} (users count from 0) under component {outcome.column} is NaN or infinite, which "
+            "it can be for no data: a cluster has shrunk onto a single point, or this is a bug in dualview. Look for columns "
+            "that take only a few distinct values and for users with the same features; if there are none, please report it."
+        )
+    return (
+        f"User {outcome.user_without_weight} (users count from 0) has probability 0 under every cluster: numbers ran out of range. Look for an "
+        "extreme value in its row, and for columns that take only a few distinct values."
+    )

@@ -1,99 +1,85 @@
 """What is kept of a state: a row of numbers for each draw, its labels, and a row for each of its components.
 
-The row of a draw: α, the noise, ln p(data, state), the number of clusters; coefficients (C,); μ_0, R_0, W_0, β of the features'
-view, then of the latent vectors'; latent vectors (U, q). The row of a component: its users, then mean and precision factor in
-both views. A view of no dimensions has no numbers. ``inference.storage`` takes the rows apart.
+The row of a draw: α, the noise, ln p(data, state), the number of clusters; coefficients (C,); what each view's components share,
+view after view; latent vectors (U, q). The row of a component: its users, then what each view has of it. ``packed_draws`` takes
+the rows apart.
 """
 
-import numpy as np
+from typing import NamedTuple
 
-from dualview.behaviors.likelihoods.conjugate import log_plain
-from dualview.numerics.compiling import compiled, inlined
-from dualview.partitions.concentration import log_alpha_prior, log_finite, log_process
-from dualview.views.gaussian.density import log_view
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.behaviors.likelihoods.conjugate import log_conjugate
+from dualview.numerics.compiling import compiled
+from dualview.numerics.packing import put
+from dualview.partitions.verbs import concentration, log_density
+from dualview.views.verbs import base_widths, component_widths, log_densities, put_bases, put_components
 
 N_SCALARS = 4
 
 
-@inlined
-def row_widths(n_users, n_dims, n_latent, n_coefficients):
-    """Numbers in the row of a draw and in that of a component."""
-    bases = n_dims + 2 * n_dims * n_dims + 1 + n_latent + 2 * n_latent * n_latent + 1
-    return (
-        N_SCALARS + n_coefficients + bases + n_users * n_latent,
-        1 + n_dims + n_dims * n_dims + n_latent + n_latent * n_latent,
-    )
+class Pack(NamedTuple):
+    """rows (draws, numbers), labels (draws, U), n_components (draws,), components (rows, numbers), of which n_used are filled."""
+
+    rows: NDArray[np.float64]
+    labels: NDArray[np.int32]
+    n_components: NDArray[np.int64]
+    components: NDArray[np.float64]
+    n_used: int
 
 
 @compiled
-def put(row, at, values):
-    """In place: the values into the row from a place on; returns the place after them."""
-    for value in values.flat:
-        row[at] = value
-        at += 1
-    return at
+def new_pack(n_draws, conjugate, state):
+    """Room for some draws."""
+    n_users, n_latent = state.views[-1].vectors.shape
+    width = N_SCALARS + conjugate.coefficients.shape[0] + base_widths(state.views) + n_users * n_latent
+    components = np.empty((n_draws * (state.counts.shape[0] + 2), 1 + component_widths(state.views)))
+    labels, n_components = np.empty((n_draws, n_users), dtype=np.int32), np.empty(n_draws, dtype=np.int64)
+    return Pack(np.empty((n_draws, width)), labels, n_components, components, 0)
 
 
 @compiled
-def log_partition(counts, n_fixed, alpha, alpha_prior):
-    """ln p(partition | α) + ln p(α); n_fixed as in ``sweep``, counts without empty clusters where they are inferred."""
-    if n_fixed == 1:
-        return 0.0
-    total = log_finite(counts, alpha) if n_fixed else log_process(counts, alpha)
-    return total + log_alpha_prior(alpha, alpha_prior)
-
-
-@inlined
-def log_joint(z, counts, n_fixed, alpha, alpha_prior, features, columns, base, latent, latent_base, terms, plain, hyperpriors):
+def log_joint(state, conjugate):
     """ln p(data, state) up to a constant that depends on nothing learnt."""
-    total = log_partition(counts, n_fixed, alpha, alpha_prior)
-    if features.shape[1] > 0:
-        total += log_view(features, z, columns[0], columns[1], base[0], base[1], base[2], base[3], hyperpriors[0])
-    if latent.shape[1] > 0:
-        mean, precision, covariance, dof = latent_base
-        total += log_view(latent, z, columns[2], columns[3], mean, precision, covariance, dof, hyperpriors[1])
-    if plain[0].shape[0] > 0:
-        total += log_plain(terms, plain)
+    total = log_densities(state.z, log_density(state.counts, state.partition), state.views)
+    if conjugate.outcome.shape[0] > 0:
+        total += log_conjugate(state.terms, conjugate)
     return total
 
 
-@inlined
-def put_base(row, at, base):
-    """In place: what a view's components share."""
-    at = put(row, put(row, put(row, at, base[0]), base[1]), base[2])
-    row[at] = base[3]
-    return at + 1
+@compiled
+def with_rows(components, n_used, n_more):
+    """With room for n_more rows after those in use."""
+    if n_used + n_more <= components.shape[0]:
+        return components
+    more = np.empty((2 * (n_used + n_more), components.shape[1]))
+    for k in range(n_used):
+        for i in range(components.shape[1]):
+            more[k, i] = components[k, i]
+    return more
 
 
 @compiled
-def pack(draw, rows, labels, first, components, state, n_fixed, alpha_prior, features, terms, plain, hyperpriors):
-    """In place: rows and labels of a draw, and its components from row first on; more rows where they have run out.
-
-    state = (z, counts, α, columns, base, latent, latent base); counts and n_fixed as in ``log_partition``. Returns the
-    components and the row after them.
-    """
-    z, counts, alpha, columns, base, latent, latent_base = state
-    means, factors, latent_means, latent_factors = columns
-    n_components, n_clusters = counts.shape[0], 0
-    if first + n_components > components.shape[0]:
-        more = np.empty((2 * (first + n_components), components.shape[1]))
-        for k in range(first):
-            for i in range(components.shape[1]):
-                more[k, i] = components[k, i]
-        components = more
-    for k in range(n_components):
+def pack(draw, kept, state, conjugate):
+    """The pack with one more draw: the state as it stands, without empty clusters where users can open them."""
+    counts, n_clusters = state.counts, 0
+    components = with_rows(kept.components, kept.n_used, counts.shape[0])
+    for k in range(counts.shape[0]):
         n_clusters += counts[k] > 0
-        line = components[first + k]
-        line[0] = counts[k]
-        at = put(line, put(line, np.int64(1), means[k]), factors[k])
-        put(line, put(line, at, latent_means[k]), latent_factors[k])
-    for u in range(z.shape[0]):
-        labels[draw, u] = z[u]
-    line = rows[draw]
-    line[0], line[1], line[3] = alpha, terms[5][0], n_clusters
-    line[2] = log_joint(
-        z, counts, n_fixed, alpha, alpha_prior, features, columns, base, latent, latent_base, terms, plain, hyperpriors
+        row = components[kept.n_used + k]
+        row[0] = counts[k]
+        put_components(row, np.int64(1), k, state.views)
+    for u in range(state.z.shape[0]):
+        kept.labels[draw, u] = state.z[u]
+    row = kept.rows[draw]
+    row[0], row[1], row[2], row[3] = (
+        concentration(state.partition),
+        state.terms.precision[0],
+        log_joint(state, conjugate),
+        n_clusters,
     )
-    at = put(line, np.int64(N_SCALARS), plain[2])
-    put(line, put_base(line, put_base(line, at, base), latent_base), latent)
-    return components, first + n_components
+    at = put_bases(row, put(row, np.int64(N_SCALARS), conjugate.coefficients), state.views)
+    put(row, at, state.views[-1].vectors)
+    kept.n_components[draw] = counts.shape[0]
+    return Pack(kept.rows, kept.labels, kept.n_components, components, kept.n_used + counts.shape[0])

@@ -1,9 +1,9 @@
-"""Members of the auxiliary pool without their means.
+"""Auxiliary components without their means.
 
-A member has a precision S_j in each view, from (M3); its mean is integrated out, so that a vector's law in it is
-N(μ_0, S_j⁻¹ + R_0⁻¹). While it is in the pool its column holds that mean and the factor of that precision, and core (C, D, D)
-holds the factor of S_j. Whoever opens the cluster draws its mean, (C2). Without a core (no rows) columns are what they hold.
-A member whose factor has a 0 on its diagonal, as ``wishart_factor`` says, keeps it: nobody opens it.
+An auxiliary component has a precision S_j from (M3); its mean is integrated out, so that a vector's law in it is
+N(μ_0, S_j⁻¹ + R_0⁻¹). Until a user opens it its column holds that mean and the factor of that precision, and cores (C, D, D)
+holds the factor of S_j. Whoever opens the cluster draws its mean, (C2). A component whose factor has a 0 on its diagonal, as
+``wishart_factor`` says, keeps it: nobody opens it.
 """
 
 import numpy as np
@@ -15,16 +15,15 @@ from dualview.views.gaussian.conditionals import component_mean
 
 
 @compiled
-def cover(column, means, factors, core, base):
+def marginalise_mean(column, components, cores, base):
     """In place: a component gives up its mean and becomes N(μ_0, S⁻¹ + R_0⁻¹), by rotations that keep digits."""
-    if core.shape[0] == 0:
-        return
+    means, factors = components.means, components.factors
     n_dims = means.shape[1]
-    root, spread, vector = cholesky(base[1]), np.zeros((n_dims, n_dims)), np.empty(n_dims)
+    root, spread, vector = cholesky(base.precision), np.zeros((n_dims, n_dims)), np.empty(n_dims)
     for j in range(n_dims):
-        means[column, j] = base[0][j]
+        means[column, j] = base.mean[j]
         for i in range(n_dims):
-            core[column, i, j] = factors[column, i, j]
+            cores[column, i, j] = factors[column, i, j]
     if factors[column, 0, 0] == 0.0:
         return
     for j in range(n_dims):
@@ -47,14 +46,13 @@ def cover(column, means, factors, core, base):
 
 
 @compiled
-def uncover(rng, column, vector, means, factors, core, base):
-    """In place: a member of the pool has its precision back and gets a mean, given the vector of the user who has opened it."""
-    if core.shape[0] == 0:
-        return
+def draw_mean(rng, column, vector, components, cores, base):
+    """In place: an auxiliary component has its precision back and gets a mean, given the vector of the user who has opened it."""
+    means, factors = components.means, components.factors
     n_dims = means.shape[1]
     for i in range(n_dims):
         for j in range(n_dims):
-            factors[column, i, j] = core[column, i, j]
-    matrix, linear = np.empty((n_dims, n_dims)), multiply(base[1], base[0])
-    component_mean(linear, base[1], 1.0, vector, factors[column], means[column], matrix)
+            factors[column, i, j] = cores[column, i, j]
+    matrix, linear = np.empty((n_dims, n_dims)), multiply(base.precision, base.mean)
+    component_mean(linear, base.precision, 1.0, vector, factors[column], means[column], matrix)
     normal(rng, means[column], matrix)

@@ -3,10 +3,11 @@
 Working units: the view's constants are m = 0 and Σ = I. Shapes: x (U, D), z (U,), means (K, D), factors (K, D, D) upper with
 S_k = T_k T_kᵀ, scatters (K, D, D) lower with C_k C_kᵀ = Σ_{u∈k} (x_u − μ_k)(x_u − μ_k)ᵀ. A conditional writes
 the parameters of its law into arrays it is given: linear and precision of a normal; the lower factor of a Wishart's inverse
-scale, and returns its dof. A view of no dimensions is no view: nothing is drawn.
+scale, and returns its dof.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,11 +25,20 @@ from dualview.numerics.linalg import (
     scaled,
     trace,
 )
+from dualview.views.base import Array, Base, Components
 from dualview.views.gaussian.scale import draw_scales, redraw_columns, scatter_roots, whiten
 
 # A base variance below this, in working units, is a view whose clusters have shrunk onto single points; rounding of the means
 # stops the shrinking near 1e-32, and a feature with an outlier of 1e12 times its spread has about 1e-24.
 _SMALLEST = 1e-28
+
+
+class Sums(NamedTuple):
+    """Sums over the users of every cluster: counts (K,), totals (K, D), and factors of the scatters (K, D, D)."""
+
+    counts: Array
+    totals: Array
+    scatters: Array
 
 
 @inlined
@@ -105,7 +115,7 @@ def base_covariance_law(factors, base_dof, inverse_scale):
 
 @compiled
 def cluster_sums(x, z, means):
-    """Counts (K,), sums of x (K, D) and factors of the scatters about the components' means (K, D, D)."""
+    """The sums of the clusters; scatters are about the components' means."""
     n_components, n_dims = means.shape
     counts = np.zeros(n_components)
     totals = np.zeros((n_components, n_dims))
@@ -118,73 +128,78 @@ def cluster_sums(x, z, means):
             totals[k, d] += x[u, d]
             deviation[d] = x[u, d] - means[k, d]
         add_to_cholesky(scatters[k], deviation)
-    return counts, totals, scatters
+    return Sums(counts, totals, scatters)
 
 
 @compiled
-def join_sums(counts, totals, scatters, more_counts, more_totals, more_scatters):
-    """In place: the sums of two sets of users, from the sums of each."""
-    scratch = np.empty(totals.shape[1])
-    for k in range(counts.shape[0]):
-        if more_counts[k] > 0.0:
-            counts[k] += more_counts[k]
-            for i in range(totals.shape[1]):
-                totals[k, i] += more_totals[k, i]
-            join_cholesky(scatters[k], more_scatters[k], scratch)
+def join_sums(sums, more):
+    """In place on the first: the sums of two sets of users, from the sums of each."""
+    n_dims = sums.totals.shape[1]
+    scratch = np.empty(n_dims)
+    for k in range(sums.counts.shape[0]):
+        if more.counts[k] > 0.0:
+            sums.counts[k] += more.counts[k]
+            for i in range(n_dims):
+                sums.totals[k, i] += more.totals[k, i]
+            join_cholesky(sums.scatters[k], more.scatters[k], scratch)
 
 
 @compiled
-def draw_components(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof):
+def draw_components(rng, sums, base):
     """S_k then μ_k for every component: (C1), (C2). Empty components come from their prior."""
-    n_components, n_dims = totals.shape
+    n_components, n_dims = sums.totals.shape
     means = np.empty((n_components, n_dims))
     factors = np.empty((n_components, n_dims, n_dims))
     matrix, scratch = np.empty((n_dims, n_dims)), np.empty(n_dims)
-    base_factor, base_linear = cholesky(base_covariance), multiply(base_precision, base_mean)
+    base_factor, base_linear = cholesky(base.covariance), multiply(base.precision, base.mean)
     for k in range(n_components):
-        dof = component_precision(base_dof, base_factor, counts[k], scatters[k], matrix, scratch)
+        dof = component_precision(base.dof, base_factor, sums.counts[k], sums.scatters[k], matrix, scratch)
         wishart_factor(rng, dof, matrix, factors[k])
-        component_mean(base_linear, base_precision, counts[k], totals[k], factors[k], means[k], matrix)
+        component_mean(base_linear, base.precision, sums.counts[k], sums.totals[k], factors[k], means[k], matrix)
         normal(rng, means[k], matrix)
-    return means, factors
+    return Components(means, factors)
 
 
 @compiled
-def draw_base(rng, means, factors, base_precision, base_dof, hyperprior=PUBLISHED):
-    """μ_0, R_0, W_0 in turn: (C3) to (C5). Without factors there is no W_0."""
-    n_dims, n_spread = means.shape[1], factors.shape[1]
+def draw_location(rng, means, base_precision, hyperprior=PUBLISHED):
+    """μ_0 and R_0 in turn: (C3), (C4)."""
+    n_dims = means.shape[1]
     base_mean, scratch = np.empty(n_dims), np.empty(n_dims)
-    matrix, factor = np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
+    matrix, factor, new_precision = np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
     base_mean_law(means, base_precision, base_mean, matrix)
     normal(rng, base_mean, matrix)
     dof = base_precision_law(means, base_mean, matrix, scratch, hyperprior)
     wishart_factor(rng, dof, matrix, factor)
-    new_precision, new_covariance = np.empty((n_dims, n_dims)), np.empty((n_spread, n_spread))
     outer_square(factor, 1.0, new_precision)
-    matrix, factor = np.empty((n_spread, n_spread)), np.empty((n_spread, n_spread))
-    dof = base_covariance_law(factors, base_dof, matrix)
-    wishart_factor(rng, dof, matrix, factor)
-    outer_square(factor, 1.0, new_covariance)
-    return base_mean, new_precision, new_covariance
+    return base_mean, new_precision
 
 
 @compiled
-def redraw_view(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof, hyperprior=PUBLISHED):
+def draw_base(rng, components, base, hyperprior=PUBLISHED):
+    """μ_0, R_0, W_0 in turn: (C3) to (C5)."""
+    n_dims = components.means.shape[1]
+    mean, precision = draw_location(rng, components.means, base.precision, hyperprior)
+    matrix, factor, covariance = np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
+    dof = base_covariance_law(components.factors, base.dof, matrix)
+    wishart_factor(rng, dof, matrix, factor)
+    outer_square(factor, 1.0, covariance)
+    return Base(mean, precision, covariance, base.dof)
+
+
+@compiled
+def redraw_view(rng, sums, base, hyperprior=PUBLISHED):
     """All a view learns, given sums over its clusters: columns and size of W_0 and β without the S_k, then (C1) to (C5)."""
-    if totals.shape[1] == 0:
-        factors = np.empty((totals.shape[0], 0, 0))
-        return np.empty((totals.shape[0], 0)), factors, base_mean, base_precision, base_covariance, base_dof
-    base_factor = cholesky(base_covariance)
-    whitened = whiten(scatters, base_factor)
-    if totals.shape[1] > 1:  # a single column is what draw_scales draws
-        redraw_columns(rng, counts, whitened, base_factor, base_dof)
-        base_covariance = lower_square(base_factor)
+    covariance = base.covariance
+    base_factor = cholesky(covariance)
+    whitened = whiten(sums.scatters, base_factor)
+    if sums.totals.shape[1] > 1:  # a single column is what draw_scales draws
+        redraw_columns(rng, sums.counts, whitened, base_factor, base.dof)
+        covariance = lower_square(base_factor)
     roots = scatter_roots(whitened)
-    scale, base_dof = draw_scales(rng, counts, roots, trace(base_covariance), base_dof, hyperprior)
-    base_covariance = scaled(base_covariance, scale)
-    means, factors = draw_components(rng, counts, totals, scatters, base_mean, base_precision, base_covariance, base_dof)
-    base_mean, base_precision, base_covariance = draw_base(rng, means, factors, base_precision, base_dof, hyperprior)
-    return means, factors, base_mean, base_precision, base_covariance, base_dof
+    scale, dof = draw_scales(rng, sums.counts, roots, trace(covariance), base.dof, hyperprior)
+    base = Base(base.mean, base.precision, scaled(covariance, scale), dof)
+    components = draw_components(rng, sums, base)
+    return components, draw_base(rng, components, base, hyperprior)
 
 
 @compiled
@@ -198,19 +213,11 @@ def collapsed(base_covariance):
 
 
 @compiled
-def draw_into(rng, first, end, means, factors, base_mean, base_precision, base_covariance, base_dof):
-    """In place: components first to end become draws from the base distributions, (M2) and, where there is a W_0, (M3)."""
+def draw_means(rng, first, end, means, base_mean, base_precision):
+    """In place: the means of components first to end become draws of (M2)."""
     n_dims = base_mean.shape[0]
-    if n_dims == 0:
-        return
-    covariance_factor, linear = cholesky(base_covariance), multiply(base_precision, base_mean)
-    matrix = np.empty((n_dims, n_dims))
-    root = math.sqrt(base_dof)
-    for i in range(covariance_factor.shape[0]):
-        for j in range(i + 1):
-            covariance_factor[i, j] *= root
+    linear, matrix = multiply(base_precision, base_mean), np.empty((n_dims, n_dims))
     for k in range(first, end):
-        wishart_factor(rng, base_dof, covariance_factor, factors[k])
         for i in range(n_dims):
             means[k, i] = linear[i]
             for j in range(n_dims):
@@ -219,9 +226,22 @@ def draw_into(rng, first, end, means, factors, base_mean, base_precision, base_c
 
 
 @compiled
-def draw_from_base(rng, n, base_mean, base_precision, base_covariance, base_dof):
+def draw_into(rng, first, end, components, base):
+    """In place: components first to end become draws from the base distributions, (M2) and (M3)."""
+    factor = cholesky(base.covariance)
+    root = math.sqrt(base.dof)
+    for i in range(factor.shape[0]):
+        for j in range(i + 1):
+            factor[i, j] *= root
+    for k in range(first, end):
+        wishart_factor(rng, base.dof, factor, components.factors[k])
+        draw_means(rng, k, k + 1, components.means, base.mean, base.precision)
+
+
+@compiled
+def draw_from_base(rng, n, base):
     """n components from the base distributions, (M2) and (M3)."""
-    n_spread = base_covariance.shape[0]
-    means, factors = np.empty((n, base_mean.shape[0])), np.empty((n, n_spread, n_spread))
-    draw_into(rng, 0, n, means, factors, base_mean, base_precision, base_covariance, base_dof)
-    return means, factors
+    n_dims = base.mean.shape[0]
+    components = Components(np.empty((n, n_dims)), np.empty((n, n_dims, n_dims)))
+    draw_into(rng, 0, n, components, base)
+    return components

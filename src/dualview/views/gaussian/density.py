@@ -12,7 +12,7 @@ from dualview.numerics.hyperprior import PUBLISHED
 from dualview.numerics.linalg import cholesky
 from dualview.numerics.special import log1pmx, stirling_remainder
 
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _LOG_PI = math.log(math.pi)
 
 
@@ -28,7 +28,7 @@ def log_wishart_constant(dof, spare, n_dims):
         offset = -0.5 * d
         argument = 0.5 * (spare + (n_dims - 1 - d))
         value -= half * log1pmx(offset / half) + (offset - 0.5) * math.log(argument)
-        value -= stirling_remainder(argument) + _HALF_LOG_2PI
+        value -= stirling_remainder(argument) + HALF_LOG_2PI
     return value
 
 
@@ -83,7 +83,7 @@ def _misfit_near_identity(matrix):
 def log_normal(x, mean, factor):
     """ln N(x; μ, (T Tᵀ)⁻¹)."""
     n_dims = x.shape[0]
-    total = -n_dims * _HALF_LOG_2PI
+    total = -n_dims * HALF_LOG_2PI
     for i in range(n_dims):
         projection = 0.0
         for j in range(i + 1):
@@ -103,7 +103,7 @@ def log_likelihood(x, means, factors):
 
 
 @compiled
-def _log_scale_prior(matrix, dof):
+def log_scale_prior(matrix, dof):
     """ln W(matrix; ν, I/ν) up to a constant: the prior of R_0 and, with ν = D, of W_0, (M5) and (M6)."""
     factor, n_dims = cholesky(matrix), matrix.shape[0]
     total = 0.0
@@ -113,62 +113,48 @@ def _log_scale_prior(matrix, dof):
 
 
 @compiled
-def log_base_prior(base_mean, base_precision, base_covariance, base_dof, hyperprior=PUBLISHED):
+def log_base_prior(base, hyperprior=PUBLISHED):
     """ln p(μ_0, R_0, W_0, β) up to a constant, (M4) to (M7)."""
-    n_dims = base_mean.shape[0]
-    total = _log_scale_prior(base_precision, n_dims - 1 + hyperprior.of_means) + _log_scale_prior(base_covariance, n_dims)
-    spare = base_dof - (n_dims - 1 + hyperprior.least_of_vectors)
+    n_dims = base.mean.shape[0]
+    total = log_scale_prior(base.precision, n_dims - 1 + hyperprior.of_means) + log_scale_prior(base.covariance, n_dims)
+    spare = base.dof - (n_dims - 1 + hyperprior.least_of_vectors)
     total -= 1.5 * math.log(spare) + 0.5 * n_dims / spare
     for i in range(n_dims):
-        total -= 0.5 * base_mean[i] ** 2
+        total -= 0.5 * base.mean[i] ** 2
     return total
 
 
 @compiled
-def log_components_prior(means, factors, base_mean, base_precision, base_covariance, base_dof):
+def log_components_prior(components, base):
     """Σ_k ln p(μ_k, S_k | base), (M2) and (M3)."""
+    means, factors = components.means, components.factors
     n_components, n_dims = means.shape
-    precision_factor = cholesky(base_precision)
-    constant = log_wishart_constant(base_dof, base_dof - (n_dims - 1), n_dims)
-    constant -= n_dims * _HALF_LOG_2PI + 0.25 * n_dims * (n_dims - 1) * _LOG_PI
+    precision_factor = cholesky(base.precision)
+    constant = log_wishart_constant(base.dof, base.dof - (n_dims - 1), n_dims)
+    constant -= n_dims * HALF_LOG_2PI + 0.25 * n_dims * (n_dims - 1) * _LOG_PI
     for i in range(n_dims):
         constant += math.log(precision_factor[i, i])
     total = n_components * constant
-    base_factor, product, column = cholesky(base_covariance), np.empty((n_dims, n_dims)), np.empty(n_dims)
+    base_factor, product, column = cholesky(base.covariance), np.empty((n_dims, n_dims)), np.empty(n_dims)
     for k in range(n_components):
-        total += 0.5 * base_dof * misfit(factors[k], base_covariance, base_factor, product, column)
+        total += 0.5 * base.dof * misfit(factors[k], base.covariance, base_factor, product, column)
         for i in range(n_dims):
             total -= (n_dims + 1) * math.log(factors[k, i, i])
             projection = 0.0
             for j in range(i, n_dims):
-                projection += precision_factor[j, i] * (means[k, j] - base_mean[j])
+                projection += precision_factor[j, i] * (means[k, j] - base.mean[j])
             total -= 0.5 * projection * projection
     return total
 
 
 @compiled
-def log_pooled(means, base_mean, base_precision, hyperprior=PUBLISHED):
-    """ln p(f_1, …, f_K, μ_0, R_0) of vectors that users share, up to a constant, (M2), (M4) and (M5)."""
-    n_components, n_dims = means.shape
-    total = _log_scale_prior(base_precision, n_dims - 1 + hyperprior.of_means) - n_components * n_dims * _HALF_LOG_2PI
-    factor = cholesky(base_precision)
-    for i in range(n_dims):
-        total += n_components * math.log(factor[i, i]) - 0.5 * base_mean[i] ** 2
-        for k in range(n_components):
-            projection = 0.0
-            for j in range(i, n_dims):
-                projection += factor[j, i] * (means[k, j] - base_mean[j])
-            total -= 0.5 * projection * projection
-    return total
-
-
-@compiled
-def log_assigned(x, z, means, factors):
+def log_assigned(x, z, components):
     """Σ_u ln p(x_u | component z_u), (M1)."""
+    means, factors = components.means, components.factors
     n_components, n_dims = means.shape
     heights, total = np.empty(n_components), 0.0
     for k in range(n_components):
-        heights[k] = -n_dims * _HALF_LOG_2PI
+        heights[k] = -n_dims * HALF_LOG_2PI
         for i in range(n_dims):
             heights[k] += math.log(factors[k, i, i])
     for u in range(x.shape[0]):
@@ -183,8 +169,8 @@ def log_assigned(x, z, means, factors):
 
 
 @compiled
-def log_view(x, z, means, factors, base_mean, base_precision, base_covariance, base_dof, hyperprior=PUBLISHED):
+def log_view(x, z, components, base, hyperprior=PUBLISHED):
     """ln p(x, components, base | z) up to a constant."""
-    total = log_components_prior(means, factors, base_mean, base_precision, base_covariance, base_dof)
-    total += log_base_prior(base_mean, base_precision, base_covariance, base_dof, hyperprior)
-    return total + log_assigned(x, z, means, factors)
+    total = log_components_prior(components, base)
+    total += log_base_prior(base, hyperprior)
+    return total + log_assigned(x, z, components)

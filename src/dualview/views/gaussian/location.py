@@ -9,7 +9,7 @@ bring, with e_ik = Σ_{u∈k} d_iu; r_i is its residual and w_i its precision. S
 A component without users moves to a draw from its prior. Where each observation is of one user, A has a block for each cluster;
 otherwise up to ``WIDTH`` numbers move jointly, and more of them in groups put together at random, one group after the other.
 
-Arrays: terms as in ``messages``; base = (μ_0, R_0, W_0, β); group: the components that move jointly; places (K,): where the
+Arrays: terms, Terms of ``messages``; group: the components that move jointly; places (K,): where the
 numbers of a component begin among those of the group, −1 for components outside it; linear and matrix: b and the lower half
 of A.
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from dualview.numerics.compiling import compiled, reordered
 from dualview.numerics.linalg import factorise, loses_digits, solve_lower, solve_lower_transposed
-from dualview.numerics.messages import grip_of, pull_of, row_times, shift
+from dualview.numerics.messages import curvature_of, gradient_of, row_times, shift
 from dualview.numerics.streams import random, standard_normal
 
 WIDTH = 16  # numbers that move jointly
@@ -46,35 +46,36 @@ def add_prior(group, means, base, linear, matrix):
     for g in range(group.shape[0]):
         for i in range(n_dims):
             for j in range(n_dims):
-                linear[g * n_dims + i] += base[1][i, j] * (base[0][j] - means[group[g], j])
-                matrix[g * n_dims + i, g * n_dims + j] += base[1][i, j]
+                linear[g * n_dims + i] += base.precision[i, j] * (base.mean[j] - means[group[g], j])
+                matrix[g * n_dims + i, g * n_dims + j] += base.precision[i, j]
 
 
 @compiled
-def add_gram(places, z, latent, precision, gram, weighted, linear, matrix):
+def add_gram(places, z, latent, terms, linear, matrix):
     """In place: b and A of a group gain what the observations bring, from the gram matrix."""
-    n_users = z.shape[0]
+    n_users, precision = z.shape[0], terms.precision[0]
     merged = np.zeros((linear.shape[0], n_users))  # Σ_{u∈k} of the rows of the gram matrix
     for u in range(n_users):
         place = places[z[u]]
         if place >= 0:
-            linear[place] += precision[0] * weighted[u]
+            linear[place] += precision * terms.weighted[u]
             for v in range(n_users):
-                merged[place, v] += gram[u, v]
+                merged[place, v] += terms.gram[u, v]
     for i in range(linear.shape[0]):
-        linear[i] -= precision[0] * row_times(merged, i, latent)
+        linear[i] -= precision * row_times(merged, i, latent)
         for v in range(n_users):
             place = places[z[v]]
             if 0 <= place <= i:
-                matrix[i, place] += precision[0] * merged[i, v]
+                matrix[i, place] += precision * merged[i, v]
 
 
 @compiled
-def tabulate_effects(begin, end, places, z, starts, rows, loads, heads, effects):
+def tabulate_effects(begin, end, places, z, terms, heads, effects):
     """In place: effects (numbers, observations of a piece) become the e_i of the observations from begin to end.
 
     heads (U,): how far the observations of each user have been gone through, moved on.
     """
+    rows, loads = terms.rows, terms.loads
     n_dims = loads.shape[1]
     for i in range(effects.shape[0]):
         for row in range(end - begin):
@@ -82,7 +83,7 @@ def tabulate_effects(begin, end, places, z, starts, rows, loads, heads, effects)
     for u in range(z.shape[0]):
         place, head = places[z[u]], heads[u]
         if place >= 0:
-            while head < starts[u + 1] and rows[head] < end:
+            while head < terms.starts[u + 1] and rows[head] < end:
                 for i in range(n_dims):
                     effects[place + i, rows[head] - begin] += loads[head, i]
                 head += 1
@@ -99,14 +100,14 @@ def product(first, second, offset, n):
 
 
 @compiled
-def add_effects(begin, end, effects, residual, precision, linear, matrix):
+def add_effects(begin, end, effects, terms, linear, matrix):
     """In place: b and A of a group gain what the observations from begin to end bring."""
-    n = end - begin
+    n, precision = end - begin, terms.precision
     weighted = np.empty(n)
     for i in range(linear.shape[0]):
         for t in range(n):
             weighted[t] = effects[i, t] * (precision[0] if precision.shape[0] == 1 else precision[begin + t])
-        linear[i] += product(weighted, residual, begin, n)
+        linear[i] += product(weighted, terms.residual, begin, n)
         for j in range(i + 1):
             matrix[i, j] += product(weighted, effects[j], 0, n)
 
@@ -114,15 +115,14 @@ def add_effects(begin, end, effects, residual, precision, linear, matrix):
 @compiled
 def add_observations(places, z, terms, linear, matrix):
     """In place: b and A of a group gain what the observations bring, piece by piece; each user's must be in ascending order."""
-    starts, rows, loads, _, residual, precision, _, _, _, _ = terms
-    n_rows, size = residual.shape[0], linear.shape[0]
+    n_rows, size = terms.residual.shape[0], linear.shape[0]
     height = min(n_rows, max(TABLE // size, (n_rows + PIECES - 1) // PIECES))
-    effects, heads = np.empty((size, height)), starts[:-1].copy()
+    effects, heads = np.empty((size, height)), terms.starts[:-1].copy()
     begin = 0
     while begin < n_rows:
         end = min(begin + height, n_rows)
-        tabulate_effects(begin, end, places, z, starts, rows, loads, heads, effects)
-        add_effects(begin, end, effects, residual, precision, linear, matrix)
+        tabulate_effects(begin, end, places, z, terms, heads, effects)
+        add_effects(begin, end, effects, terms, linear, matrix)
         begin = end
 
 
@@ -148,26 +148,25 @@ def draw_step(rng, linear, matrix):
 
 
 @compiled
-def add_apart(z, terms, linears, matrices):
+def add_independent(z, terms, linears, matrices):
     """In place: b (K q,) and A (K, q, q) of every component gain what the observations bring, which are of one user each."""
-    starts, rows, loads, squares, residual, precision, _, _, _, _ = terms
-    n_dims = loads.shape[1]
-    pull, grip = np.empty(n_dims), np.empty((n_dims, n_dims))
+    n_dims = terms.loads.shape[1]
+    gradient, curvature = np.empty(n_dims), np.empty((n_dims, n_dims))
     for u in range(z.shape[0]):
-        pull_of(starts[u], starts[u + 1], rows, loads, residual, precision, pull)
-        grip_of(u, starts[u], starts[u + 1], rows, loads, squares, precision, grip)
+        gradient_of(u, terms, gradient)
+        curvature_of(u, terms, curvature)
         for i in range(n_dims):
-            linears[z[u] * n_dims + i] += pull[i]
+            linears[z[u] * n_dims + i] += gradient[i]
             for j in range(n_dims):
-                matrices[z[u], i, j] += grip[i, j]
+                matrices[z[u], i, j] += curvature[i, j]
 
 
 @compiled
-def steps_apart(rng, z, means, base, terms):
+def independent_steps(rng, z, means, base, terms):
     """The steps of all components (K q,) where each observation is of one user: a component's depends on no other's."""
     n_components, n_dims = means.shape
     steps, matrices = np.zeros(n_components * n_dims), np.zeros((n_components, n_dims, n_dims))
-    add_apart(z, terms, steps, matrices)
+    add_independent(z, terms, steps, matrices)
     group = np.empty(1, dtype=np.int64)
     for k in range(n_components):
         group[0], step = k, steps[k * n_dims : (k + 1) * n_dims]
@@ -181,8 +180,8 @@ def step_of_group(rng, group, places, z, means, base, latent, terms):
     """The joint step of a group (numbers,)."""
     size = group.shape[0] * means.shape[1]
     step, matrix = np.zeros(size), np.zeros((size, size))
-    if terms[6].shape[0] > 0:
-        add_gram(places, z, latent, terms[5], terms[6], terms[7], step, matrix)
+    if terms.gram.shape[0] > 0:
+        add_gram(places, z, latent, terms, step, matrix)
     else:
         add_observations(places, z, terms, step, matrix)
     add_prior(group, means, base, step, matrix)
@@ -193,7 +192,6 @@ def step_of_group(rng, group, places, z, means, base, latent, terms):
 @compiled
 def take_step(step, places, z, means, latent, terms):
     """In place on means, latent and, where there is no gram matrix, residuals: the components with a place take their step."""
-    starts, rows, loads, _, residual, _, gram, _, _, _ = terms
     n_components, n_dims = means.shape
     for k in range(n_components):
         for i in range(n_dims if places[k] >= 0 else 0):
@@ -204,8 +202,8 @@ def take_step(step, places, z, means, latent, terms):
             own = step[place : place + n_dims]
             for i in range(n_dims):
                 latent[u, i] += own[i]
-            if gram.shape[0] == 0:
-                shift(starts[u], starts[u + 1], rows, loads, residual, own)
+            if terms.gram.shape[0] == 0:
+                shift(u, own, terms, terms.residual)
 
 
 @compiled
@@ -223,8 +221,8 @@ def relocate(rng, z, means, base, latent, terms):
     """In place on latent and residuals: the move of location. Returns the new means."""
     n_components, n_dims = means.shape
     moved, places = means.copy(), n_dims * np.arange(n_components)
-    if terms[6].shape[0] == 0 and one_user_each(terms[1]):
-        take_step(steps_apart(rng, z, moved, base, terms), places, z, moved, latent, terms)
+    if terms.gram.shape[0] == 0 and one_user_each(terms.rows):
+        take_step(independent_steps(rng, z, moved, base, terms), places, z, moved, latent, terms)
         return moved
     n_group = max(1, WIDTH // n_dims)
     order = random_order(rng, n_components) if n_components > n_group else np.arange(n_components)
@@ -241,6 +239,6 @@ def relocate(rng, z, means, base, latent, terms):
 def relocate_in_turn(rng, z, means, base, latent, terms):
     """``relocate``, in some of the steps only where it is costly; whether in this one is chance. Returns the means."""
     uniform = random(rng)
-    if terms[6].shape[0] > 0 or uniform < SHARE or one_user_each(terms[1]):
+    if terms.gram.shape[0] > 0 or uniform < SHARE or one_user_each(terms.rows):
         return relocate(rng, z, means, base, latent, terms)
     return means

@@ -12,25 +12,18 @@ from scipy.special import multigammaln
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.numerics.streams import stream_of
 from dualview.views.base import Array, Base, Components, Labels
-from dualview.views.gaussian import conditionals as gaussian
-from dualview.views.gaussian import density as densities
+from dualview.views.gaussian import conditionals, density
+from dualview.views.gaussian.kind import Gaussian
 
 _NO_SPREAD = 1e-24  # a variance that is rounding, in working units
 _SPARE = np.geomspace(0.1, 1e6, 50)  # values of β − D + 1 to start from
 
 
 class GaussianState(NamedTuple):
-    """Everything a Gaussian view learns: components, then μ_0, R_0, W_0, β."""
+    """Everything a Gaussian view learns."""
 
     components: Components
-    base_mean: Array
-    base_precision: Array
-    base_covariance: Array
-    base_dof: float
-
-    @property
-    def base(self) -> Base:
-        return self[1:]
+    base: Base
 
     @property
     def component_parts(self) -> dict[str, Array]:
@@ -38,7 +31,7 @@ class GaussianState(NamedTuple):
 
     @property
     def base_parts(self) -> dict[str, Any]:
-        return dict(zip(self._fields[1:], self[1:], strict=True))
+        return {f"base_{name}": value for name, value in self.base._asdict().items()}
 
     @property
     def n_components(self) -> int:
@@ -52,9 +45,18 @@ class GaussianView:
     n_dims: int
     hyperprior: Hyperprior = PUBLISHED
 
+    @property
+    def base_shapes(self) -> dict[str, tuple[int, ...]]:
+        n = self.n_dims
+        return {"base_mean": (n,), "base_precision": (n, n), "base_covariance": (n, n), "base_dof": ()}
+
+    @property
+    def component_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"means": (self.n_dims,), "factors": (self.n_dims, self.n_dims)}
+
     def log_joint(self, state: GaussianState, x: Array, z: Labels) -> float:
         """ln p(x, components, base | z) up to a constant."""
-        return float(densities.log_view(x, z, *state.components, *state.base, self.hyperprior))
+        return float(density.log_view(x, z, state.components, state.base, self.hyperprior))
 
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> GaussianState:
         """A state to start from: W_0 and β as the clusters suggest, μ_0 and R_0 at their priors' centres, components drawn.
@@ -68,12 +70,11 @@ class GaussianView:
         for k in range(n_components):
             if (z == k).any():
                 means[k] = x[z == k].mean(axis=0)
-        sums = gaussian.cluster_sums(np.ascontiguousarray(x), z, means)
-        within = _within_clusters(sums[0], sums[2])
-        dof = _likely_dof(sums[0], sums[2], within, self.hyperprior.least_of_vectors)
-        base = (np.zeros(self.n_dims), np.eye(self.n_dims), within, dof)
-        components = Components(*gaussian.draw_components(stream_of(rng), *sums, *base))
-        return GaussianState(components, *base)
+        sums = conditionals.cluster_sums(np.ascontiguousarray(x), z, means)
+        within = _within_clusters(sums.counts, sums.scatters)
+        dof = _likely_dof(sums.counts, sums.scatters, within, self.hyperprior.least_of_vectors)
+        base = Base(np.zeros(self.n_dims), np.eye(self.n_dims), within, dof)
+        return GaussianState(conditionals.draw_components(stream_of(rng), sums, base), base)
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> GaussianState:
         """Base and components from (M2) to (M7)."""
@@ -82,8 +83,8 @@ class GaussianView:
         base_precision = draw_unit_wishart(rng, n_dims, n_dims - 1 + self.hyperprior.of_means)
         base_covariance = draw_unit_wishart(rng, n_dims, n_dims)
         base_dof = n_dims - 1 + self.hyperprior.least_of_vectors + n_dims / rng.chisquare(1.0)
-        base = (base_mean, base_precision, base_covariance, base_dof)
-        return GaussianState(Components(*gaussian.draw_from_base(stream_of(rng), n_components, *base)), *base)
+        base = Base(base_mean, base_precision, base_covariance, base_dof)
+        return GaussianState(conditionals.draw_from_base(stream_of(rng), n_components, base), base)
 
     def simulate(self, rng: np.random.Generator, state: GaussianState, z: Labels) -> Array:
         """Vectors given their components, (M1)."""
@@ -92,9 +93,34 @@ class GaussianView:
         deviations = np.linalg.solve(np.swapaxes(factors[z], -1, -2), noise[..., None])[..., 0]
         return np.asarray(means[z] + deviations)
 
-    def state(self, components: Components, base: Base) -> GaussianState:
-        """The record of what a sweep has drawn."""
-        return GaussianState(components, *base)
+    def record(self, state: GaussianState, x: Array, rows: Array) -> Gaussian:
+        """The state with its vectors as the sampler sees it."""
+        return Gaussian(x, rows, state.components, np.empty((0, self.n_dims, self.n_dims)), state.base, self.hyperprior)
+
+    def state(self, record: Gaussian) -> GaussianState:
+        """What a sweep has left, as a state."""
+        return GaussianState(record.components, record.base)
+
+    def restored(self, parts: dict[str, Any]) -> GaussianState:
+        """The state with these parts, by name."""
+        base = Base(parts["base_mean"], parts["base_precision"], parts["base_covariance"], float(parts["base_dof"]))
+        return GaussianState(Components(parts["means"], parts["factors"]), base)
+
+    def latent_prior(self, record: Gaussian) -> Components:
+        """The prior of the latent vectors of each cluster."""
+        return record.components
+
+    def is_narrow(self, record: Gaussian, least: float) -> bool:
+        """Whether clusters are so narrow in some direction that their variance is below the least, or is no number."""
+        covariance = record.base.covariance
+        return bool(covariance.size) and not (np.isfinite(covariance).all() and np.linalg.eigvalsh(covariance)[0] >= least)
+
+
+def no_view(n_users: int, n_components: int) -> Gaussian:
+    """The record of a view of no dimensions."""
+    base = Base(np.empty(0), np.empty((0, 0)), np.empty((0, 0)), 1.0)
+    components = Components(np.empty((n_components, 0)), np.empty((n_components, 0, 0)))
+    return Gaussian(np.empty((n_users, 0)), np.empty((0, n_users)), components, np.empty((0, 0, 0)), base, PUBLISHED)
 
 
 def _within_clusters(counts: Array, scatters: Array) -> Array:

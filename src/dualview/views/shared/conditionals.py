@@ -1,151 +1,166 @@
 """Clusters whose users share one latent vector: the draw of these vectors given the clusters.
 
-Component k has f_k ~ N(μ_0, R_0⁻¹), and f_u = f_{z_u}: latent (U, q) holds the rows of means (K, q). Observation i then has
-mean Σ_k e_ik · f_k with e_ik = Σ_{u∈k} d_iu. Moving some of the f_k by δ changes the log likelihood by δᵀ pull − δᵀ grip δ / 2,
-with pull = Σ_i w_i e_i r_i and grip = Σ_i w_i e_i e_iᵀ.
+Component k has f_k ~ N(μ_0, R_0⁻¹), and f_u = f_{z_u}: the users' vectors (U, q) are rows of means (K, q). Observation i then has
+mean Σ_k e_ik · f_k with e_ik = Σ_{u∈k} d_iu. Moving some of the f_k by δ changes the log likelihood by
+δᵀ gradient − δᵀ curvature δ / 2, with gradient = Σ_i w_i e_i r_i and curvature = Σ_i w_i e_i e_iᵀ.
 
-Clusters that have a part in the same observations hold each other, so components are drawn in groups, a group jointly. terms as
-in ``messages``. users (U,) sorted by component, those of component k being users[begins[k]:begins[k + 1]]. A group is the
-components from first to end. effects (N, columns of a group): the e_i; touched (N,): the observations in which they are not
-zero.
+Clusters that have a part in the same observations hold each other, so components are drawn in groups, a group jointly. A group is
+the components from first to end.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dualview.numerics.compiling import compiled
 from dualview.numerics.draws import normal
 from dualview.numerics.grouping import by_component
-from dualview.numerics.hyperprior import PUBLISHED
 from dualview.numerics.linalg import cholesky, loses_digits
 from dualview.numerics.messages import row_times
-from dualview.views.gaussian.conditionals import draw_base
+from dualview.views.gaussian.conditionals import draw_location
+
+__all__ = ["draw_location", "draw_vectors", "prior_of"]
 
 WIDTH = 16  # numbers drawn jointly; more would mix a little better, and the work grows with it
 
 
+class Members(NamedTuple):
+    """users (U,) sorted by component: those of component k are users[begins[k]:begins[k + 1]]; z (U,) is the component of each."""
+
+    users: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    z: NDArray[np.int64]
+
+
+class Effects(NamedTuple):
+    """values (N, numbers of a group): the e_i; touched (N,): the observations in which they are not zero; seen (N,): whether so."""
+
+    values: NDArray[np.float64]
+    touched: NDArray[np.int64]
+    seen: NDArray[np.bool_]
+
+
 @compiled
-def gather(first, end, users, begins, starts, rows, loads, effects, touched, seen):
+def gather(first, end, members, terms, effects):
     """In place: effects of a group, which were zero; returns the number of observations touched."""
-    n_dims, n_touched = loads.shape[1], 0
+    n_dims, n_touched, seen = terms.loads.shape[1], 0, effects.seen
     for k in range(first, end):
         column = (k - first) * n_dims
-        for place in range(begins[k], begins[k + 1]):
-            u = users[place]
-            for j in range(starts[u], starts[u + 1]):
-                row = rows[j]
+        for place in range(members.begins[k], members.begins[k + 1]):
+            u = members.users[place]
+            for j in range(terms.starts[u], terms.starts[u + 1]):
+                row = terms.rows[j]
                 if not seen[row]:
                     seen[row] = True
-                    touched[n_touched] = row
+                    effects.touched[n_touched] = row
                     n_touched += 1
                 for i in range(n_dims):
-                    effects[row, column + i] += loads[j, i]
+                    effects.values[row, column + i] += terms.loads[j, i]
     return n_touched
 
 
 @compiled
-def equations(effects, touched, n_touched, residual, precision, pull, grip):
-    """In place: pull and the lower half of grip, which were zero."""
+def equations(n_touched, terms, effects, gradient, curvature):
+    """In place: gradient and the lower half of curvature, which were zero."""
+    values, precision = effects.values, terms.precision
     for place in range(n_touched):
-        row = touched[place]
+        row = effects.touched[place]
         weight = precision[0] if precision.shape[0] == 1 else precision[row]
-        for i in range(pull.shape[0]):
-            weighted = weight * effects[row, i]
+        for i in range(gradient.shape[0]):
+            weighted = weight * values[row, i]
             if weighted != 0.0:
-                pull[i] += weighted * residual[row]
+                gradient[i] += weighted * terms.residual[row]
                 for j in range(i + 1):
-                    grip[i, j] += weighted * effects[row, j]
+                    curvature[i, j] += weighted * values[row, j]
 
 
 @compiled
-def equations_of_gram(first, end, users, begins, z, latent, precision, gram, weighted, pull, grip):
+def equations_of_gram(first, end, members, vectors, terms, gradient, curvature):
     """``equations`` for terms that have a gram matrix."""
+    users, begins, z, precision = members.users, members.begins, members.z, terms.precision[0]
     for place in range(begins[first], begins[end]):
         u = users[place]
         own = z[u] - first
-        pull[own] += precision[0] * (weighted[u] - row_times(gram, u, latent))
+        gradient[own] += precision * (terms.weighted[u] - row_times(terms.gram, u, vectors))
         for other in range(begins[first], begins[first + own + 1]):
             v = users[other]
-            grip[own, z[v] - first] += precision[0] * gram[u, v]
+            curvature[own, z[v] - first] += precision * terms.gram[u, v]
 
 
 @compiled
-def add_prior(first, end, means, base_mean, base_precision, linear, precision):
-    """In place: the law of a group's step δ, (C16): linear term and precision from pull and grip."""
+def add_prior(first, end, means, view, linear, precision):
+    """In place: the law of a group's step δ, (C16): linear term and precision from gradient and curvature."""
     n_dims = means.shape[1]
     for k in range(first, end):
         column = (k - first) * n_dims
         for i in range(n_dims):
             for j in range(n_dims):
-                linear[column + i] += base_precision[i, j] * (base_mean[j] - means[k, j])
-                precision[column + i, column + j] += base_precision[i, j]
+                linear[column + i] += view.precision[i, j] * (view.mean[j] - means[k, j])
+                precision[column + i, column + j] += view.precision[i, j]
 
 
 @compiled
-def settle(effects, touched, n_touched, residual, step, seen):
+def clear(n_touched, step, terms, effects):
     """In place: residuals after a group's step; effects are zero again."""
     for place in range(n_touched):
-        row = touched[place]
+        row = effects.touched[place]
         for i in range(step.shape[0]):
-            residual[row] -= effects[row, i] * step[i]
-            effects[row, i] = 0.0
-        seen[row] = False
+            terms.residual[row] -= effects.values[row, i] * step[i]
+            effects.values[row, i] = 0.0
+        effects.seen[row] = False
 
 
 @compiled
-def draw_group(rng, first, end, z, users, begins, latent, means, base, terms, work):
-    """In place on means, latent and residuals: a group's vectors, jointly. False, and nothing drawn, where digits are lost."""
-    starts, rows, loads, _, residual, precision, gram, weighted, _, _ = terms
-    effects, touched, seen = work
-    n_dims = means.shape[1]
+def draw_group(rng, first, end, members, means, view, terms, effects):
+    """In place on means, vectors and residuals: a group's vectors, jointly. False, and nothing drawn, where digits are lost."""
+    n_dims, vectors = means.shape[1], view.vectors
     size, n_touched = (end - first) * n_dims, 0
     step, matrix = np.zeros(size), np.zeros((size, size))
-    if gram.shape[0] > 0:
-        equations_of_gram(first, end, users, begins, z, latent, precision, gram, weighted, step, matrix)
+    if terms.gram.shape[0] > 0:
+        equations_of_gram(first, end, members, vectors, terms, step, matrix)
     else:
-        n_touched = gather(first, end, users, begins, starts, rows, loads, effects, touched, seen)
-        equations(effects, touched, n_touched, residual, precision, step, matrix)
-    add_prior(first, end, means, base[0], base[1], step, matrix)
+        n_touched = gather(first, end, members, terms, effects)
+        equations(n_touched, terms, effects, step, matrix)
+    add_prior(first, end, means, view, step, matrix)
     possible = end - first == 1 or not loses_digits(cholesky(matrix), np.diag(matrix))
     if possible:
         normal(rng, step, matrix)
         for k in range(first, end):
             for i in range(n_dims):
                 means[k, i] += step[(k - first) * n_dims + i]
-        for place in range(begins[first], begins[end]):
-            u = users[place]
+        for place in range(members.begins[first], members.begins[end]):
+            u = members.users[place]
             for i in range(n_dims):
-                latent[u, i] = means[z[u], i]
+                vectors[u, i] = means[members.z[u], i]
     else:
         step[:] = 0.0
-    settle(effects, touched, n_touched, residual, step, seen)
+    clear(n_touched, step, terms, effects)
     return possible
 
 
 @compiled
-def redraw_pooled(rng, z, latent, means, base, terms, hyperprior=PUBLISHED):
-    """In place on latent and residuals: the f_k group after group, then μ_0 and R_0, (C3) and (C4). Returns as ``redraw_view``.
+def draw_vectors(rng, z, terms, view):
+    """In place on the users' vectors and residuals: the f_k group after group; returns them.
 
     A group whose joint draw would lose digits is taken one component after the other: which of the two depends on nothing that
     is drawn.
     """
-    n_components, n_dims = means.shape
-    n_rows, group = terms[4].shape[0], max(1, WIDTH // n_dims)
-    means = means.copy()
+    n_components, n_dims = view.means.shape
+    n_rows, group, means = terms.residual.shape[0], max(1, WIDTH // n_dims), view.means.copy()
     users, begins = by_component(z, n_components)
-    width = min(group, n_components) * n_dims
-    work = (np.zeros((n_rows, width)), np.empty(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.bool_))
+    members, width = Members(users, begins, z), min(group, n_components) * n_dims
+    seen = np.zeros(n_rows, dtype=np.bool_)
+    effects = Effects(np.zeros((n_rows, width)), np.empty(n_rows, dtype=np.int64), seen)
     first = 0
     while first < n_components:
         end = min(first + group, n_components)
-        if not draw_group(rng, first, end, z, users, begins, latent, means, base, terms, work):
+        if not draw_group(rng, first, end, members, means, view, terms, effects):
             for k in range(first, end):
-                draw_group(rng, k, k + 1, z, users, begins, latent, means, base, terms, work)
+                draw_group(rng, k, k + 1, members, means, view, terms, effects)
         first = end
-    factors = np.empty((n_components, 0, 0))
-    base_mean, base_precision, base_covariance = draw_base(rng, means, factors, base[1], base[3], hyperprior)
-    return means, factors, base_mean, base_precision, base_covariance, base[3]
+    return means
 
 
 @compiled

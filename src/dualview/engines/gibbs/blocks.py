@@ -1,0 +1,103 @@
+"""Ways of running moves for very many users: on threads, in blocks of users.
+
+Each takes the place of a move that is compiled whole. Neither the number of threads nor that of blocks changes anything but
+round-off: work is cut into fixed pieces, and sums over blocks are added up in their order.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dualview.engines.gibbs.independent_users import draw_latents, tabulate
+from dualview.engines.gibbs.moves import assignment
+from dualview.engines.gibbs.working import Outcome, WorkingState, grown
+from dualview.numerics import parallel
+from dualview.numerics.dispatch import supports
+from dualview.numerics.streams import split
+from dualview.views.verbs import join_sums, redraw, redraw_from, redraw_latent, sums
+
+
+def _blocks(n_users: int) -> list[tuple[int, int]]:
+    return [(first, min(first + assignment.BLOCK, n_users)) for first in range(0, n_users, assignment.BLOCK)]
+
+
+def _redrawn(rng: Any, z: Any, view: Any) -> Any:
+    """A view's components, from sums over blocks where its kind has them."""
+    if not supports(type(view), "sums", "redraw_from"):
+        return redraw(rng, z, view)
+    parts = parallel.apply(lambda block: sums(z, *block, view), _blocks(len(z)))
+    whole = next(parts)
+    for part in parts:
+        join_sums(whole, part)
+    return redraw_from(rng, whole, view)
+
+
+def redraw_components(rng: Any, state: WorkingState) -> WorkingState:
+    """``moves.components.run``."""
+    *observed, latent = state.views
+    views = [_redrawn(rng, state.z, view) for view in observed]
+    if supports(type(latent), "redraw_from"):
+        latent = _redrawn(rng, state.z, latent)
+    else:
+        latent = redraw_latent(rng, state.z, state.terms, latent)
+    return state._replace(views=(*views, latent))
+
+
+def assign(rng: Any, state: WorkingState) -> WorkingState:
+    """``moves.assignment.run``."""
+    if len(state.terms.gram) > assignment.BLOCK:
+        raise ValueError("terms with a gram matrix are for users who fit in one block")
+    state = state._replace(outcome=Outcome.none())
+    auxiliary = assignment.auxiliary_columns(state)
+    for first, end in _blocks(len(state.z)):
+        table = _table(state, first, end)
+        if state.tabulated:
+            state = _assign_independent(rng, table, first, auxiliary, state)
+        else:
+            state = assignment.assign_table(rng, table, first, auxiliary, state)
+        if state.outcome.user_without_weight >= 0:
+            break
+    return assignment.settled(state)
+
+
+def _table(state: WorkingState, first: int, end: int) -> Any:
+    """What the observed views say about users from first to end, (C, n), half of the columns at a time."""
+    n_columns = len(state.counts)
+    table = np.empty((n_columns, end - first))
+    halves = [(0, n_columns // 2), (n_columns // 2, n_columns)]
+    list(parallel.apply(lambda half: assignment.fill(table, first, *half, state), halves))
+    return table
+
+
+def _assign_independent(rng: Any, table: Any, first: int, auxiliary: Any, state: WorkingState) -> WorkingState:
+    """What observations say about clusters, z in turn, then latent vectors, on a thread for each half.
+
+    The table holds what observations say, so auxiliary components keep their means.
+    """
+    u, end = first, first + table.shape[1]
+    middle = first + table.shape[1] // 2
+    halves = [(first, middle), (middle, end)]
+
+    def tell(columns: Any) -> None:
+        def one(half: tuple[int, int]) -> None:
+            tabulate(table, first, max(half[0], u), max(half[1], u), columns, state)
+
+        list(parallel.apply(one, halves))
+
+    tell(np.arange(len(state.counts)))
+    while True:
+        n_before = state.outcome.n_opened
+        u, outcome = assignment.assign(rng, u, end, table, first, auxiliary, state)
+        state = state._replace(outcome=outcome._replace(n_opened=n_before + outcome.n_opened))
+        if outcome.user_without_weight >= 0:
+            return state
+        if u == end:
+            break
+        if state.counts.min() >= 0:
+            state, table = grown(state), assignment.widened(table)
+        for column in auxiliary:  # one of them is new
+            assignment.rescore(table, first, u, end, column, state.views[:-1])
+        tell(auxiliary)
+    streams = [split(rng), split(rng)]
+    list(parallel.apply(lambda piece: draw_latents(piece[0], *piece[1], state), list(zip(streams, halves, strict=True))))
+    return state

@@ -1,0 +1,13 @@
+"""The components of every view, and what they share."""
+
+from dualview.engines.gibbs.working import with_views
+from dualview.numerics.compiling import compiled
+from dualview.views.verbs import redraw_each, redraw_latent
+
+
+@compiled
+def run(rng, state):
+    """In place on latent vectors and residuals, where users share the vectors of their clusters."""
+    observed = redraw_each(rng, state.z, state.views[:-1])
+    latent = redraw_latent(rng, state.z, state.terms, state.views[-1])
+    return with_views(state, observed + (latent,))

@@ -1,0 +1,12 @@
+"""The noise of every cluster, where each has its own."""
+
+from dualview.behaviors.likelihoods.noise import redraw_noises
+from dualview.engines.gibbs.working import with_columns
+from dualview.numerics.compiling import compiled
+
+
+@compiled
+def run(rng, state):
+    """In place on the terms' noise and precision."""
+    noises = redraw_noises(rng, state.z, state.terms, state.counts.shape[0])
+    return with_columns(state, state.counts, state.views, noises)

@@ -1,0 +1,12 @@
+"""The latent vectors of all users, together with what their view says about them: their scale, then the clusters' location."""
+
+from dualview.engines.gibbs.working import with_views
+from dualview.numerics.compiling import compiled
+from dualview.views.verbs import move_together
+
+
+@compiled
+def run(rng, state):
+    """In place on latent vectors and residuals."""
+    latent = move_together(rng, state.z, state.terms, state.views[-1])
+    return with_views(state, state.views[:-1] + (latent,))

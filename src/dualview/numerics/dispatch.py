@@ -1,0 +1,189 @@
+"""Verbs: functions that are chosen by the class of a record, when their caller is compiled.
+
+A kind of view, or of partition prior, is a NamedTuple class and compiled functions of its own, which ``register`` brings
+together. A verb is what the rest of the sampler calls. Its last parameter is the record, whose class says which function is
+meant. The choice is made while the caller is compiled, which then calls the chosen function: nothing is looked up when the code
+runs, and nothing else is compiled. Called from Python a verb makes the same choice.
+
+``each``, ``total`` and ``in_turn`` apply a verb to every record of a tuple, which may be of different kinds.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from numba.core import types
+from numba.extending import lower_builtin, type_callable
+
+_KINDS: dict[type, dict[str, Callable[..., Any]]] = {}
+
+
+def register(record: type, **functions: Callable[..., Any]) -> None:
+    """The functions of a kind, by the names of their verbs."""
+    _KINDS.setdefault(record, {}).update(functions)
+
+
+def supports(record: type, *verbs: str) -> bool:
+    """Whether a kind has functions for all of these verbs."""
+    return all(verb in _KINDS.get(record, {}) for verb in verbs)
+
+
+def _function_of(record: type, verb: str) -> Any:
+    functions = _KINDS.get(record, {})
+    if verb not in functions:
+        known = ", ".join(sorted(functions)) or "nothing"
+        raise TypeError(f"{record.__name__} has no function for the verb {verb!r}; it was registered with {known}.")
+    return functions[verb]
+
+
+class _Call:
+    """A call of a kind's function inside compiled code: arguments are (type, value), the record's last."""
+
+    def __init__(self, typing_context: Any, verb: str, *arguments: Any) -> None:
+        self._function = types.Dispatcher(_function_of(arguments[-1].instance_class, verb))
+        self._given = arguments
+        wanted = tuple(types.unliteral(argument) for argument in arguments)
+        self.signature = typing_context.resolve_function_type(self._function, wanted, {})
+
+    def emit(self, context: Any, builder: Any, *values: Any) -> Any:
+        """What it returns."""
+        function = context.get_function(self._function, self.signature)
+        pairs = zip(values, self._given, self.signature.args, strict=True)
+        result = function(builder, [context.cast(builder, value, own, wanted) for value, own, wanted in pairs])
+        context.add_linking_libs(getattr(function, "libs", ()))
+        return result
+
+
+def _give_compiled_twin(function: Callable[..., Any], names: list[str], typed: Any, emitted: Any) -> None:
+    """typed(typing context, types) is what the twin returns; emitted(context, builder, types, values, result type) its code."""
+    scope: dict[str, Any] = {"typed": typed}
+    exec(f"def typer(context):\n return lambda {', '.join(names)}: typed(context, ({', '.join(names)},))", scope)
+    type_callable(function)(scope["typer"])
+
+    @lower_builtin(function, types.VarArg(types.Any))
+    def lower(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return emitted(context, builder, signature.args, values, signature.return_type)
+
+
+def verb(stub: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a verb of a function that has its parameters and no body."""
+    name, names = stub.__name__, list(inspect.signature(stub).parameters)
+
+    def call(*arguments: Any) -> Any:
+        return _function_of(type(arguments[-1]), name)(*arguments)
+
+    def typed(context: Any, given: Any) -> Any:
+        return _Call(context, name, *given).signature.return_type
+
+    def emitted(context: Any, builder: Any, given: Any, values: Any, _: Any) -> Any:
+        return _Call(context.typing_context, name, *given).emit(context, builder, *values)
+
+    call.__name__, call.__doc__ = name, stub.__doc__
+    call.parameters = names  # type: ignore[attr-defined]
+    _give_compiled_twin(call, names, typed, emitted)
+    return call
+
+
+def _records(context: Any, builder: Any, records: Any, value: Any) -> list[tuple[Any, Any]]:
+    """The records of a tuple, as (type, value)."""
+    return [(record, builder.extract_value(value, i)) for i, record in enumerate(records)]
+
+
+def each(one: Any) -> Callable[..., Any]:
+    """A function like the verb for a tuple of records: the tuple of what it returns for them."""
+    *names, last = one.parameters
+
+    def call(*arguments: Any) -> Any:
+        return tuple(one(*arguments[:-1], record) for record in arguments[-1])
+
+    def typed(context: Any, given: Any) -> Any:
+        *before, records = given
+        return types.Tuple([_Call(context, one.__name__, *before, record).signature.return_type for record in records])
+
+    def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
+        calls = [
+            _Call(context.typing_context, one.__name__, *given[:-1], record).emit(context, builder, *values[:-1], value)
+            for record, value in _records(context, builder, given[-1], values[-1])
+        ]
+        return context.make_tuple(builder, result, calls)
+
+    _give_compiled_twin(call, [*names, f"{last}s"], typed, emitted)
+    return call
+
+
+def total(one: Any) -> Callable[..., Any]:
+    """A function like the verb for a tuple of one record and more: the sum of what it returns, a float, from left to right."""
+    *names, last = one.parameters
+
+    def call(*arguments: Any) -> Any:
+        first, *others = (one(*arguments[:-1], record) for record in arguments[-1])
+        return sum(others, start=first)
+
+    def typed(context: Any, given: Any) -> Any:
+        *before, records = given
+        kinds = {_Call(context, one.__name__, *before, record).signature.return_type for record in records}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
+        first, *others = (
+            _Call(context.typing_context, one.__name__, *given[:-1], record).emit(context, builder, *values[:-1], value)
+            for record, value in _records(context, builder, given[-1], values[-1])
+        )
+        add = builder.fadd if isinstance(result, types.Float) else builder.add
+        for other in others:
+            first = add(first, other)
+        return first
+
+    _give_compiled_twin(call, [*names, f"{last}s"], typed, emitted)
+    return call
+
+
+def in_turn(one: Any) -> Callable[..., Any]:
+    """A function like the verb for a tuple of records, its second argument being what it returned for the record before."""
+    first, second, *names, last = one.parameters
+
+    def call(*arguments: Any) -> Any:
+        start, at, *others, records = arguments
+        for record in records:
+            at = one(start, at, *others, record)
+        return at
+
+    def typed(context: Any, given: Any) -> Any:  # noqa: ARG001
+        return types.unliteral(given[1])
+
+    def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
+        at = context.cast(builder, values[1], given[1], result)
+        for record, value in _records(context, builder, given[-1], values[-1]):
+            own = _Call(context.typing_context, one.__name__, given[0], result, *given[2:-1], record)
+            at = own.emit(context, builder, values[0], at, *values[2:-1], value)
+            at = context.cast(builder, at, own.signature.return_type, result)
+        return at
+
+    _give_compiled_twin(call, [first, second, *names, f"{last}s"], typed, emitted)
+    return call
+
+
+def selected(choose: Callable[[list[type]], Any]) -> Callable[..., Any]:
+    """A function of (rng, state) that is the one chosen by the classes of the state's views, when its caller is compiled."""
+
+    def call(rng: Any, state: Any) -> Any:
+        return choose([type(view) for view in state.views])(rng, state)
+
+    def resolved(context: Any, given: Any) -> tuple[Any, Any]:
+        state = given[1]
+        views = state.types[state.instance_class._fields.index("views")]
+        function = types.Dispatcher(choose([view.instance_class for view in views]))
+        return function, context.resolve_function_type(function, given, {})
+
+    def typed(context: Any, given: Any) -> Any:
+        return resolved(context, given)[1].return_type
+
+    def emitted(context: Any, builder: Any, given: Any, values: Any, _: Any) -> Any:
+        function = context.get_function(*resolved(context.typing_context, given))
+        result = function(builder, values)
+        context.add_linking_libs(getattr(function, "libs", ()))
+        return result
+
+    call.__name__, call.__doc__ = choose.__name__, choose.__doc__
+    _give_compiled_twin(call, ["rng", "state"], typed, emitted)
+    return call

@@ -1,0 +1,273 @@
+"""The Gaussian kind: its record, and its functions for the verbs of a view.
+
+vectors (U, D), observed or latent; rows (D, U): the same where they are observed, for tables; components of C columns; cores as
+in ``auxiliary``, without rows where means are not integrated out. A view of no dimensions is no view: nothing is drawn for it,
+and it adds nothing.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dualview.numerics.compiling import compiled
+from dualview.numerics.dispatch import register
+from dualview.numerics.draws import log_root
+from dualview.numerics.hyperprior import Hyperprior
+from dualview.numerics.linalg import copy_into, scaled, trace
+from dualview.numerics.messages import along, along_gram, draw_latent, draw_one, evidence, evidence_of_one, ratio_of
+from dualview.numerics.packing import put
+from dualview.views.base import Array, Base, Components
+from dualview.views.gaussian import conditionals, density
+from dualview.views.gaussian.auxiliary import draw_mean, marginalise_mean
+from dualview.views.gaussian.conditionals import Sums, cluster_sums, draw_into, redraw_view
+from dualview.views.gaussian.location import relocate_in_turn
+from dualview.views.gaussian.scale import draw_latent_scale
+
+
+class Gaussian(NamedTuple):
+    """A Gaussian view as the sampler sees it."""
+
+    vectors: Array
+    rows: Array
+    components: Components
+    cores: Array
+    base: Base
+    hyperprior: Hyperprior
+
+
+@compiled
+def sums(z, first, end, view):
+    return cluster_sums(view.vectors[first:end], z[first:end], view.components.means)
+
+
+@compiled
+def redraw_from(rng, sums, view):
+    components, base = view.components, view.base
+    if view.vectors.shape[1] > 0:
+        components, base = redraw_view(rng, sums, base, view.hyperprior)
+    return Gaussian(view.vectors, view.rows, components, view.cores, base, view.hyperprior)
+
+
+@compiled
+def redraw(rng, z, view):
+    return redraw_from(rng, sums(z, 0, z.shape[0], view), view)
+
+
+@compiled
+def with_room(components, n):
+    """Components with room for n more."""
+    means, factors = components.means, components.factors
+    n_wide, n_dims = means.shape[0] + n, means.shape[1]
+    wide = Components(np.empty((n_wide, n_dims)), np.empty((n_wide, n_dims, n_dims)))
+    copy_into(means, factors, wide.means, wide.factors)
+    return wide
+
+
+@compiled
+def open_columns(rng, n_auxiliary, n_room, marginal, view):
+    first, n_dims = view.components.means.shape
+    components = with_room(view.components, n_auxiliary + n_room)
+    draw_into(rng, first, first + n_auxiliary, components, view.base)
+    n_cores = components.means.shape[0] if marginal and n_auxiliary > 0 and n_dims > 0 else 0
+    cores = np.empty((n_cores, n_dims, n_dims))
+    for c in range(first, first + n_auxiliary if n_cores > 0 else first):
+        marginalise_mean(c, components, cores, view.base)
+    return Gaussian(view.vectors, view.rows, components, cores, view.base, view.hyperprior)
+
+
+@compiled
+def open_column(rng, column, view):
+    draw_into(rng, column, column + 1, view.components, view.base)
+    retire(column, view)
+
+
+@compiled
+def retire(column, view):
+    if view.cores.shape[0] > 0:
+        marginalise_mean(column, view.components, view.cores, view.base)
+
+
+@compiled
+def adopt(rng, u, column, view):
+    if view.cores.shape[0] > 0:
+        draw_mean(rng, column, view.vectors[u], view.components, view.cores, view.base)
+
+
+@compiled
+def grow(view):
+    n_cores, n_dims = view.cores.shape[:2]
+    cores = np.empty((2 * n_cores, n_dims, n_dims))
+    for c in range(n_cores):
+        for i in range(n_dims):
+            for j in range(n_dims):
+                cores[c, i, j] = view.cores[c, i, j]
+    components = with_room(view.components, view.components.means.shape[0])
+    return Gaussian(view.vectors, view.rows, components, cores, view.base, view.hyperprior)
+
+
+@compiled
+def compact(counts, n_kept, view):
+    means, factors = view.components.means, view.components.factors
+    n_dims = means.shape[1]
+    kept, k = Components(np.empty((n_kept, n_dims)), np.empty((n_kept, n_dims, n_dims))), 0
+    for c in range(counts.shape[0]):
+        if counts[c] > 0:
+            for i in range(n_dims):
+                kept.means[k, i] = means[c, i]
+                for j in range(n_dims):
+                    kept.factors[k, i, j] = factors[c, i, j]
+            k += 1
+    return Gaussian(view.vectors, view.rows, kept, view.cores, view.base, view.hyperprior)
+
+
+@compiled
+def score(table, offset, first, end, column, view):
+    rows, mean, factor = view.rows, view.components.means[column], view.components.factors[column]
+    n_dims = rows.shape[0]
+    constant = -0.5 * n_dims * math.log(2.0 * math.pi)
+    for i in range(n_dims):
+        constant += log_root(factor[i, i])
+    for u in range(first, end):
+        table[column, u - offset] += constant
+    projection = np.empty(end - first)
+    for i in range(n_dims):
+        for j in range(i + 1):
+            weight, centre = factor[j, i], mean[j]
+            if j == 0:
+                for u in range(first, end):
+                    projection[u - first] = weight * (rows[j, u] - centre)
+            else:
+                for u in range(first, end):
+                    projection[u - first] += weight * (rows[j, u] - centre)
+        for u in range(first, end):
+            table[column, u - offset] -= 0.5 * projection[u - first] * projection[u - first]
+
+
+@compiled
+def collapsed(view):
+    return conditionals.collapsed(view.base.covariance)
+
+
+@compiled
+def log_density(z, start, view):
+    if view.vectors.shape[1] == 0:
+        return start
+    return start + density.log_view(view.vectors, z, view.components, view.base, view.hyperprior)
+
+
+@compiled
+def base_width(view):
+    n_dims = view.vectors.shape[1]
+    return n_dims + 2 * n_dims * n_dims + 1 if n_dims > 0 else 0
+
+
+@compiled
+def put_base(row, at, view):
+    if view.vectors.shape[1] == 0:
+        return at
+    at = put(row, put(row, put(row, at, view.base.mean), view.base.precision), view.base.covariance)
+    row[at] = view.base.dof
+    return at + 1
+
+
+@compiled
+def component_width(view):
+    n_dims = view.vectors.shape[1]
+    return n_dims + n_dims * n_dims
+
+
+@compiled
+def put_component(row, at, column, view):
+    return put(row, put(row, at, view.components.means[column]), view.components.factors[column])
+
+
+@compiled
+def rescale(rng, z, terms, view):
+    """In place on latent vectors and residuals: the joint move of W_0, the S_k and the latent vectors; returns the new W_0."""
+    latent, means, covariance = view.vectors, view.components.means, view.base.covariance
+    if terms.gram.shape[0] > 0:
+        slope, curvature = along_gram(z, means, latent, terms)
+        effect = np.empty(0)
+    else:
+        slope, curvature, effect = along(z, means, latent, terms)
+    scale = draw_latent_scale(rng, slope, curvature, trace(covariance), latent.shape[1])
+    root = math.sqrt(scale)
+    for u in range(z.shape[0]):
+        for i in range(latent.shape[1]):
+            latent[u, i] = means[z[u], i] + root * (latent[u, i] - means[z[u], i])
+    for t in range(effect.shape[0]):
+        terms.residual[t] -= (root - 1.0) * effect[t]
+    return scaled(covariance, scale)
+
+
+@compiled
+def move_together(rng, z, terms, view):
+    if view.vectors.shape[1] == 0:
+        return view
+    base = Base(view.base.mean, view.base.precision, rescale(rng, z, terms, view), view.base.dof)
+    means = relocate_in_turn(rng, z, view.components.means, base, view.vectors, terms)
+    components = Components(means, view.components.factors)
+    return Gaussian(view.vectors, view.rows, components, view.cores, base, view.hyperprior)
+
+
+@compiled
+def redraw_latent(rng, z, terms, view):  # noqa: ARG001
+    return redraw(rng, z, view)
+
+
+@compiled
+def weigh(exponents, weights, message, view):
+    means, factors = view.components.means, view.components.factors
+    n_dims = view.vectors.shape[1]
+    if n_dims == 1:
+        at, gradient, curvature = message.at[0], message.gradient[0], message.curvature[0, 0]
+        for c in range(weights.shape[0]):
+            if weights[c] != 0.0:
+                ratio = ratio_of(c, message)
+                exponent, factor = evidence_of_one(means[c, 0], factors[c, 0, 0], at, ratio * gradient, ratio * curvature)
+                exponents[c] += exponent
+                weights[c] *= factor
+    elif n_dims > 1:
+        for c in range(weights.shape[0]):
+            if weights[c] != 0.0:
+                exponents[c] += evidence(means[c], factors[c], ratio_of(c, message), message)
+
+
+@compiled
+def settle(rng, u, column, message, view):
+    latent, mean, factor = view.vectors, view.components.means[column], view.components.factors[column]
+    ratio = ratio_of(column, message)
+    if latent.shape[1] == 1:
+        at, gradient, curvature = message.at[0], ratio * message.gradient[0], ratio * message.curvature[0, 0]
+        latent[u, 0] = draw_one(rng, mean[0], factor[0, 0], at, gradient, curvature)
+        message.step[0] = latent[u, 0] - at
+    elif latent.shape[1] > 1:
+        evidence(mean, factor, ratio, message)
+        draw_latent(rng, mean, latent[u], message)
+
+
+register(Sums, join_sums=conditionals.join_sums)
+register(
+    Gaussian,
+    redraw=redraw,
+    sums=sums,
+    redraw_from=redraw_from,
+    open_columns=open_columns,
+    open_column=open_column,
+    retire=retire,
+    adopt=adopt,
+    grow=grow,
+    compact=compact,
+    score=score,
+    collapsed=collapsed,
+    log_density=log_density,
+    base_width=base_width,
+    put_base=put_base,
+    component_width=component_width,
+    put_component=put_component,
+    move_together=move_together,
+    redraw_latent=redraw_latent,
+    weigh=weigh,
+    settle=settle,
+)

@@ -1,0 +1,204 @@
+"""What the sampler asks of a view, whatever its kind: verbs, chosen by the class of the view's record.
+
+A view is a record (a NamedTuple) that holds its users' vectors, a column for every component and what the components share.
+Columns are clusters, auxiliary components and free room. A kind registers a function for each verb it knows
+(:func:`dualview.numerics.dispatch.register`). Functions change arrays in place; what cannot be changed in place they return
+as a new record. z (U,): the column of every user. table (C, n): log weights of users from ``offset`` on.
+
+The last view of a sampler is that of the latent vectors, and knows the verbs under *latent* as well. The verbs under *splitting*
+belong to records that ``split_start`` makes; views of a kind without it take part in no splits and merges, nor do the others
+beside them.
+"""
+
+from dualview.numerics.dispatch import each, in_turn, total, verb
+
+
+@verb
+def redraw(rng, z, view):
+    """Components and what they share; returns the view."""
+
+
+@verb
+def sums(z, first, end, view):
+    """What the users from first to end say about the components, summed up: a record, for parts of the users at a time."""
+
+
+@verb
+def join_sums(sums, more):
+    """In place on the first: the sums of two parts."""
+
+
+@verb
+def redraw_from(rng, sums, view):
+    """``redraw``, from the sums over all users."""
+
+
+@verb
+def open_columns(rng, n_auxiliary, n_room, marginal, view):
+    """The view with more columns: auxiliary components from the base, then free room.
+
+    marginal: what can be integrated out of auxiliary components is.
+    """
+
+
+@verb
+def open_column(rng, column, view):
+    """In place: a column becomes an auxiliary component from the base."""
+
+
+@verb
+def retire(column, view):
+    """In place: a cluster without users becomes an auxiliary component."""
+
+
+@verb
+def adopt(rng, u, column, view):
+    """In place: user u has opened an auxiliary component; what was integrated out of it is drawn, given its vector."""
+
+
+@verb
+def grow(view):
+    """The view with as many columns again, all free."""
+
+
+@verb
+def compact(counts, n_kept, view):
+    """The view with the n_kept occupied columns only."""
+
+
+@verb
+def score(table, offset, first, end, column, view):
+    """In place: add ln p(vector of user u | column) to the table, for users u from first to end."""
+
+
+@verb
+def collapsed(view):
+    """Whether the view's clusters have shrunk onto single points, or its numbers are none any more."""
+
+
+@verb
+def log_density(z, start, view):
+    """start + ln p(vectors, components, base | z), up to a constant."""
+
+
+@verb
+def base_width(view):
+    """How many numbers ``put_base`` packs."""
+
+
+@verb
+def put_base(row, at, view):
+    """In place: what the components share into a row from a place on; returns the place after it."""
+
+
+@verb
+def component_width(view):
+    """How many numbers ``put_component`` packs."""
+
+
+@verb
+def put_component(row, at, column, view):
+    """In place: a component into a row from a place on; returns the place after it."""
+
+
+# Latent
+
+
+@verb
+def move_together(rng, z, terms, view):
+    """Moves of the view's parameters together with the latent vectors, before the components are redrawn; returns the view."""
+
+
+@verb
+def redraw_latent(rng, z, terms, view):
+    """``redraw`` of a view of latent vectors; where users share vectors, these move with it. Returns the view."""
+
+
+@verb
+def weigh(exponents, weights, message, view):
+    """In place: what a user's observations say about each column that has a weight, its latent vector integrated out."""
+
+
+@verb
+def settle(rng, u, column, message, view):
+    """In place: the latent vector of user u, now of this column, given the message; message.step is how far it moved."""
+
+
+# Splitting
+
+
+@verb
+def split_start(z, counts, view):
+    """A record of what splits and merges need to know: every cluster's, and room for sets A, B and C of users, s = 0, 1, 2."""
+
+
+@verb
+def splittable(split):
+    """Whether weights keep their digits."""
+
+
+@verb
+def set_user(s, u, split):
+    """In place: set s has one user."""
+
+
+@verb
+def set_column(s, column, split):
+    """In place: set s is a cluster, and has its parameters."""
+
+
+@verb
+def set_both(n, column, n_column, split):
+    """In place: C is A, of n users, with a cluster of n_column users."""
+
+
+@verb
+def join(u, s, n, split):
+    """In place: user u joins set s, of n users."""
+
+
+@verb
+def learn(column, z, split):
+    """In place: what is known about a cluster that has changed."""
+
+
+@verb
+def propose(rng, s, n, split):
+    """In place: the parameters of a new set."""
+
+
+@verb
+def log_weight(s, n, split):
+    """ln of the density of a set's n vectors and proposed parameters over that of the proposal, up to what adds up over users."""
+
+
+@verb
+def level(s, n, split):
+    """The part of a set's attraction that does not depend on who is attracted."""
+
+
+@verb
+def distance(u, s, n, split):
+    """The part of a set's attraction that does, as a penalty."""
+
+
+@verb
+def squared_distance(own, is_set, column, to_set, split):
+    """Between two averages, of sets or of clusters, in units of what clusters of this view are wide."""
+
+
+@verb
+def accept(rng, column, s, n, split):
+    """In place: a column becomes the cluster of set s."""
+
+
+redraw_each, open_columns_each, open_column_each = each(redraw), each(open_columns), each(open_column)
+retire_each, adopt_each, grow_each, compact_each = each(retire), each(adopt), each(grow), each(compact)
+score_each, collapsed_each, log_densities = each(score), each(collapsed), in_turn(log_density)
+base_widths, component_widths = total(base_width), total(component_width)
+put_bases, put_components = in_turn(put_base), in_turn(put_component)
+split_start_each, splittable_each = each(split_start), each(splittable)
+set_user_each, set_column_each, set_both_each = each(set_user), each(set_column), each(set_both)
+join_each, learn_each, propose_each, accept_each = each(join), each(learn), each(propose), each(accept)
+total_log_weight, total_level, total_distance = total(log_weight), total(level), total(distance)
+total_squared_distance = total(squared_distance)
