@@ -28,6 +28,11 @@ def supports(record: type, *verbs: str) -> bool:
     return all(verb in _KINDS.get(record, {}) for verb in verbs)
 
 
+def is_own(record: type) -> bool:
+    """Whether a kind is of this package. The disk cache of compiled code would not notice an edit to the functions of others."""
+    return record.__module__.split(".")[0] == __name__.split(".")[0]
+
+
 def _function_of(record: type, verb: str) -> Any:
     functions = _KINDS.get(record, {})
     if verb not in functions:
