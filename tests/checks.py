@@ -93,6 +93,14 @@ def install(monkeypatch: pytest.MonkeyPatch, *changes: Change) -> None:
     substitute.check()
 
 
+def substituted(kernel: Any, *changes: Change) -> Any:
+    """One compiled function with others standing for those it uses, however deep; not cached on disk."""
+    substitute = _Substitution(changes)
+    result = substitute(kernel)
+    substitute.check()
+    return result
+
+
 class _Substitution:
     """What a compiled function, a verb or a module of these becomes when some functions stand for others."""
 
