@@ -122,7 +122,7 @@ def test_threads_change_no_number_of_users_whose_observations_are_their_own(
         monkeypatch.setattr(threads, "n_cores", lambda n=n_workers: n)
         model = Model(ChineseRestaurant(), features, behavior.prepare(None)[1], 90)
         rng = np.random.default_rng(0)
-        state = replace(ENGINE.start(rng, model, np.arange(90) % 3), alpha=200.0)
+        state = replace(ENGINE.start(rng, model, np.arange(90) % 3), alpha=1e6)
         for step in range(10):
             n_columns = state.n_components + ENGINE.n_auxiliary + split_merge.ROOM
             state, info = ENGINE.advance(rng, model, state, np.zeros(1, dtype=np.bool_))
