@@ -11,7 +11,7 @@ from dualview.chains.chains import Chain, Schedule, run_chains
 from dualview.chains.run_folder import RunFolder
 from dualview.chains.storage import Record
 from dualview.engines.base import Engine, Info
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
 from dualview.partitions.priors import ChineseRestaurant
@@ -50,7 +50,7 @@ class OneByOne(Counting):
 @pytest.fixture(autouse=True)
 def _no_other_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("start", "advance", "steps_at_once"):
-        monkeypatch.delattr(gibbs, name)
+        monkeypatch.delattr(GibbsEngine, name)
 
 
 def chain(engine: Engine, index: int = 0, folder: Path | None = None) -> Chain:
