@@ -18,11 +18,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
 from dualview.numerics.linalg import cholesky
-from dualview.views import PooledState
+from dualview.views import SharedVectorState
 from dualview.views.gaussian import density as densities
 
 ACCEPT = 4.5
@@ -64,8 +64,8 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
     result = {}
     for name, vectors in model.vectors(state).items():
         view = state.views[name]
-        if isinstance(view, PooledState):
-            result |= {f"{name}.{part}": float(value) for part, value in pooled_statistics(view, vectors).items()}
+        if isinstance(view, SharedVectorState):
+            result |= {f"{name}.{part}": float(value) for part, value in shared_statistics(view, vectors).items()}
             continue
         means, factors = view.components
         own_means, own_factors = means[state.z], factors[state.z]
@@ -94,7 +94,7 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
     return result
 
 
-def pooled_statistics(view: PooledState, vectors: NDArray[np.float64]) -> dict[str, float]:
+def shared_statistics(view: SharedVectorState, vectors: NDArray[np.float64]) -> dict[str, float]:
     """The same of a view whose users share their clusters' vectors."""
     from_base = view.means - view.base_mean
     return {
@@ -164,7 +164,7 @@ Step = Callable[[np.random.Generator, Model, State], State]
 
 def gibbs_step(rng: np.random.Generator, model: Model, state: State) -> State:
     """The shipped step with two auxiliary components."""
-    return gibbs.step(rng, model, state, 2)[0]
+    return GibbsEngine(2).step(rng, model, state)
 
 
 def joint_test(
