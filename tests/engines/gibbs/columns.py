@@ -22,10 +22,11 @@ Z = [0, 2, 1, 0, 3, 0, 1, 0, 4]
 WORD = 2**64
 
 
-def random_base(rng, n_dims):
+def random_base(rng, n_dims, dof=None):
     if n_dims == 0:
         return Base(np.empty(0), np.empty((0, 0)), np.empty((0, 0)), 1.0)
-    return Base(rng.standard_normal(n_dims), positive_definite(rng, n_dims), positive_definite(rng, n_dims), n_dims + 2.5)
+    dof = n_dims + 2.5 if dof is None else dof
+    return Base(rng.standard_normal(n_dims), positive_definite(rng, n_dims), positive_definite(rng, n_dims), dof)
 
 
 @cache
