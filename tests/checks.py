@@ -18,11 +18,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
 from dualview.numerics.linalg import cholesky
-from dualview.views import PooledState
+from dualview.views import SharedVectorState
 from dualview.views.gaussian import density as densities
 
 ACCEPT = 4.5
@@ -64,27 +64,27 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
     result = {}
     for name, vectors in model.vectors(state).items():
         view = state.views[name]
-        if isinstance(view, PooledState):
-            result |= {f"{name}.{part}": float(value) for part, value in pooled_statistics(view, vectors).items()}
+        if isinstance(view, SharedVectorState):
+            result |= {f"{name}.{part}": float(value) for part, value in shared_statistics(view, vectors).items()}
             continue
-        means, factors = view.components
+        (means, factors), base = view.components, view.base
         own_means, own_factors = means[state.z], factors[state.z]
         projections = np.einsum("uji,uj->ui", own_factors, vectors - own_means)
-        from_base = means - view.base_mean
+        from_base = means - base.mean
         log_det = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
         parts = {
-            "dof": np.log(view.base_dof - len(view.base_mean) + 1),
-            "base_mean": np.arctan(view.base_mean).mean(),
-            "base_mean_size": np.log(np.abs(view.base_mean)).mean(),
-            "base_precision": np.log(np.diagonal(view.base_precision)).mean(),
-            "base_precision_det": np.linalg.slogdet(view.base_precision)[1],
-            "base_covariance": np.log(np.diagonal(view.base_covariance)).mean(),
-            "base_covariance_det": np.linalg.slogdet(view.base_covariance)[1],
+            "dof": np.log(base.dof - len(base.mean) + 1),
+            "base_mean": np.arctan(base.mean).mean(),
+            "base_mean_size": np.log(np.abs(base.mean)).mean(),
+            "base_precision": np.log(np.diagonal(base.precision)).mean(),
+            "base_precision_det": np.linalg.slogdet(base.precision)[1],
+            "base_covariance": np.log(np.diagonal(base.covariance)).mean(),
+            "base_covariance_det": np.linalg.slogdet(base.covariance)[1],
             "means": np.arctan(means).mean(),
             "means_spread": np.log(np.abs(from_base)).mean(),
-            "means_fit": np.log(np.einsum("ki,ij,kj->k", from_base, view.base_precision, from_base)).mean(),
+            "means_fit": np.log(np.einsum("ki,ij,kj->k", from_base, base.precision, from_base)).mean(),
             "precisions_det": log_det.mean(),
-            "precisions_fit": np.log([-misfit(factor, view.base_covariance) for factor in factors]).mean(),
+            "precisions_fit": np.log([-misfit(factor, base.covariance) for factor in factors]).mean(),
             "vectors": np.arctan(vectors).mean(),
             "vectors_size": np.arctan(vectors**2).mean(),
             "fit": np.log(np.abs(projections)).mean(),
@@ -94,7 +94,7 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
     return result
 
 
-def pooled_statistics(view: PooledState, vectors: NDArray[np.float64]) -> dict[str, float]:
+def shared_statistics(view: SharedVectorState, vectors: NDArray[np.float64]) -> dict[str, float]:
     """The same of a view whose users share their clusters' vectors."""
     from_base = view.means - view.base_mean
     return {
@@ -164,7 +164,7 @@ Step = Callable[[np.random.Generator, Model, State], State]
 
 def gibbs_step(rng: np.random.Generator, model: Model, state: State) -> State:
     """The shipped step with two auxiliary components."""
-    return gibbs.step(rng, model, state, 2)[0]
+    return GibbsEngine(n_auxiliary=2).step(rng, model, state)
 
 
 def joint_test(
