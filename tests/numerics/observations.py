@@ -64,9 +64,8 @@ class Observations:
             gram, weighted = dense.T @ dense, dense.T @ self.outcome
         if self.kind in ("own", "cluster"):
             squares = np.full_like(squares, np.nan)
-        return Terms(
-            starts, rows, loads, squares, residual, self.precision.copy(), gram, weighted, self.noise.copy(), self.noise_dof
-        )
+        precision, noise = self.precision.copy(), self.noise.copy()
+        return Terms(starts, rows, loads, squares, residual, precision, gram, weighted, noise, self.noise_dof)
 
     def log_marginal(self, means, precisions):
         """ln p(outcomes) with every f_u ~ N(means[u], precisions[u]⁻¹) integrated out."""

@@ -319,19 +319,6 @@ def test_one_dimension_has_the_same_gradient_and_curvature_as_plain_numbers(kind
         assert messages.curvature_of_one(u, case.terms) == pytest.approx(curvature[0, 0], rel=1e-13, abs=1e-14)
 
 
-@pytest.mark.parametrize("cut", [slice(0, 3), slice(2, N_USERS), slice(3, 4)])
-def test_the_terms_of_a_block_of_users_are_theirs(cut):
-    for kind in (*KINDS, "cluster"):
-        case = Case(2, kind)
-        block = messages.part_of(case.terms, cut)
-        assert len(block.noise) == (cut.stop - cut.start if kind == "cluster" else 0)
-        for place, u in enumerate(range(N_USERS)[cut]):
-            own, wanted = messages.new_message(2, 0), case.message(u)
-            messages.listen(place, case.latent[cut], block, own)
-            for got, expected in zip(own[:3], wanted[:3], strict=True):
-                np.testing.assert_array_equal(got, expected)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_compiled_numbers_are_those_of_python(n_dims, kind, monkeypatch):
