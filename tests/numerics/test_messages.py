@@ -189,7 +189,7 @@ def test_differences_of_evidence_do_not_depend_on_where_one_stands(n_dims, kind)
 
 @precise
 def exact_evidence(mean, factor, latent, gradient, curvature):
-    """ln of the integral of N(f; mean, factor⁻²) exp((f − latent) gradient − (f − latent)² curvature / 2), by completing the square."""
+    """ln of the integral of N(f; mean, factor⁻²) exp(δ gradient − δ² curvature/2), δ = f − latent, by completing the square."""
     away, total = mean - latent, factor**2 + curvature
     rest = gradient - curvature * away
     return away * gradient - curvature * away**2 / 2 + rest**2 / (2 * total) + (factor**2 / total).ln() / 2

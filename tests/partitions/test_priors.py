@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import gamma, invgamma
 
 import naive
+from dualview.partitions import verbs
 from dualview.partitions.alpha import PAPER, Gamma, InverseGamma, Known
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
 from yardsticks import check_counts, check_law, precise
@@ -23,9 +24,24 @@ def canonical(z):
 
 
 def test_weights():
-    assert (ChineseRestaurant().spread(0.6), ChineseRestaurant().new_weight(0.6)) == (0.0, 0.6)
-    assert (FiniteDirichlet(3).spread(0.6), FiniteDirichlet(3).new_weight(0.6)) == (pytest.approx(0.2), 0.0)
-    assert OneCluster().new_weight(0.6) == 0.0
+    """Of components with five users, one and none, and of a new cluster."""
+    counts = np.array([5, 1, 0])
+    for prior, spread, new in [(ChineseRestaurant(), 0.0, 0.6), (FiniteDirichlet(3), 0.2, 0.0), (OneCluster(), 1.0, 0.0)]:
+        weights, new_weight = prior.weights(counts, 0.6)
+        assert weights == pytest.approx(counts + spread)
+        assert new_weight == new
+
+
+@pytest.mark.parametrize(("counts", "n"), [([4, 1, 2], 3), ([1], 1), ([2, 2], 6)])
+def test_a_clusters_part_of_the_density(counts, n):
+    """What a cluster more, of n users, adds to ln p(partition | α) but for the users' denominator."""
+    alpha, counts = 0.7, np.array(counts)
+    record = ChineseRestaurant(Known(alpha)).record(alpha)
+    added = verbs.log_cluster(n, record) + verbs.log_another(len(counts), record)
+    n_users = counts.sum()
+    denominator = sum(math.log(alpha + i) for i in range(n_users, n_users + n))
+    change = verbs.log_density(np.append(counts, n), record) - verbs.log_density(counts, record)
+    assert added - denominator == pytest.approx(change)
 
 
 def test_components_and_concentration():
@@ -117,7 +133,8 @@ def test_the_concentrations_prior(prior, alpha_prior):
 @pytest.mark.parametrize("prior", [ChineseRestaurant(Known(2.5)), FiniteDirichlet(4, Known(2.5))])
 def test_a_concentration_that_is_known(prior):
     rng, counts = np.random.default_rng(5), np.array([3, 2, 1, 1])
-    assert prior.start_alpha == prior.draw_alpha(rng) == prior.redraw_alpha(rng, counts, 2.5) == 2.5
+    redrawn = verbs.redraw(rng, counts, prior.record(2.5))
+    assert prior.start_alpha == prior.draw_alpha(rng) == verbs.concentration(redrawn) == 2.5
     expected = naive.log_partition(np.repeat(np.arange(4), counts), 2.5, ("finite", 4) if prior.n_components else ("dp", None))
     assert prior.log_density(counts, 2.5) == pytest.approx(expected)
 
@@ -135,5 +152,6 @@ def test_one_cluster_has_nothing_to_learn():
     prior, rng = OneCluster(), np.random.default_rng(7)
     np.testing.assert_array_equal(prior.draw(rng, 5, 1.0), np.zeros(5))
     assert prior.draw_alpha(rng) == 1.0
-    assert prior.redraw_alpha(rng, np.array([5]), 1.0) == 1.0
+    assert verbs.concentration(verbs.redraw(rng, np.array([5]), prior.record(1.0))) == 1.0
+    assert rng.random() == np.random.default_rng(7).random(6)[-1]
     assert prior.log_density(np.array([5]), 1.0) == 0.0
