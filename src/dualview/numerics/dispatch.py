@@ -84,7 +84,7 @@ def verb(stub: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _records(context: Any, builder: Any, records: Any, value: Any) -> list[tuple[Any, Any]]:
+def _records(builder: Any, records: Any, value: Any) -> list[tuple[Any, Any]]:
     """The records of a tuple, as (type, value)."""
     return [(record, builder.extract_value(value, i)) for i, record in enumerate(records)]
 
@@ -103,7 +103,7 @@ def each(one: Any) -> Callable[..., Any]:
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         calls = [
             _Call(context.typing_context, one.__name__, *given[:-1], record).emit(context, builder, *values[:-1], value)
-            for record, value in _records(context, builder, given[-1], values[-1])
+            for record, value in _records(builder, given[-1], values[-1])
         ]
         return context.make_tuple(builder, result, calls)
 
@@ -127,7 +127,7 @@ def total(one: Any) -> Callable[..., Any]:
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         first, *others = (
             _Call(context.typing_context, one.__name__, *given[:-1], record).emit(context, builder, *values[:-1], value)
-            for record, value in _records(context, builder, given[-1], values[-1])
+            for record, value in _records(builder, given[-1], values[-1])
         )
         add = builder.fadd if isinstance(result, types.Float) else builder.add
         for other in others:
@@ -153,7 +153,7 @@ def in_turn(one: Any) -> Callable[..., Any]:
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         at = context.cast(builder, values[1], given[1], result)
-        for record, value in _records(context, builder, given[-1], values[-1]):
+        for record, value in _records(builder, given[-1], values[-1]):
             own = _Call(context.typing_context, one.__name__, given[0], result, *given[2:-1], record)
             at = own.emit(context, builder, values[0], at, *values[2:-1], value)
             at = context.cast(builder, at, own.signature.return_type, result)

@@ -5,7 +5,7 @@ Observation i is normal with mean Σ_u d_iu · f_u and its own precision w_i. Mo
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ class Terms(NamedTuple):
     """Observations as the sweep sees them: normal, each linear in the latent vectors of some users.
 
     User u's observations are rows[starts[u]:starts[u + 1]], ascending, with loads (n, q): how each depends on f_u. squares
-    (U, q, q): each user's sum of d dᵀ, used where the precision is one. residual (N,): observation minus expectation, changed in
-    place as latent vectors move. precision: of every observation, (N,), or (1,) when they share one.
+    (U, q, q): each user's sum of d dᵀ, used where the precision is one. residual (N,): observation minus expectation, changed
+    in place as latent vectors move. precision: of every observation, (N,), or (1,) when they share one.
 
     For few users who share most observations, where q = 1 and the precision is one: gram (U, U) = dᵀ d and weighted (U,) = dᵀ
     times the observations without what is known of them. The residual is not used then, and may be empty.
@@ -52,8 +52,8 @@ class Terms(NamedTuple):
 class Message(NamedTuple):
     """What one user's observations say about its latent vector, which is at (q,): gradient (q,) and curvature (q, q) there.
 
-    ratios (C,): by what the observations' precision, and so both, are to be multiplied in each column; empty where clusters share
-    the noise. gap (q,), matrix (q, q) and step (q,) are to work in: see ``evidence`` and ``draw_latent``.
+    ratios (C,): by what the observations' precision, and so both, are to be multiplied in each column; empty where clusters
+    share the noise. gap (q,), matrix (q, q) and step (q,) are to work in: see ``evidence`` and ``draw_latent``.
     """
 
     at: Array
@@ -275,9 +275,3 @@ def along(z, means, latent, terms):
         slope += weight * effect[t] * terms.residual[t]
         curvature += weight * effect[t] * effect[t]
     return slope, curvature, effect
-
-
-def part_of(terms: Terms, users: slice) -> Any:
-    """The terms of one block of users."""
-    starts = terms.starts[users.start : users.stop + 1]
-    return terms._replace(starts=starts, squares=terms.squares[users], noise=terms.noise[users])

@@ -1,4 +1,4 @@
-"""A conjugate likelihood inside the sweep's call: normal observations with one noise, s ~ G(ν, 1/ν), and coefficients e ~ N(0, I)."""
+"""A conjugate likelihood inside the sampler's call: normal observations with one noise, and coefficients e ~ N(0, I)."""
 
 import math
 from typing import NamedTuple

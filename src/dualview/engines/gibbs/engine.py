@@ -1,10 +1,10 @@
 """The Gibbs sampler: a step redraws every block given the others.
 
 In a step: clusters' means together with their users' latent vectors, where the likelihood can move them without its
-augmentation; then the moves of ``steps.MOVES``; then the likelihood's own parameters, (C8). The moves are one compiled call; with
-a conjugate likelihood all of it is, and one call makes many steps and keeps their draws. With very many users, or users who share
-vectors, the moves are made one by one, some of them on several threads and in blocks (``blocks``). Neither the number of steps in
-a call nor the number of threads changes anything.
+augmentation; then the moves of ``steps.MOVES``; then the likelihood's own parameters, (C8). The moves are one compiled call;
+with a conjugate likelihood all of it is, and one call makes many steps and keeps their draws. With very many users, or users
+who share vectors, the moves are made one by one, some of them on several threads and in blocks (``blocks``). Neither the number
+of steps in a call nor the number of threads changes anything.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,6 @@ from dualview.errors import DegenerateError
 from dualview.model import Model, State
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
-from dualview.views.base import Components
 from dualview.views.gaussian.view import no_view
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
@@ -93,12 +92,11 @@ class GibbsEngine(Engine):
     def working_state(self, model: Model, state: State, terms: Terms) -> WorkingState:
         """The state as the moves see it, its arrays copied where they change."""
         n_components, n_users = state.n_components, model.n_users
-        names = dict.fromkeys(["features", *model.observed])
         views = [
             model.views[name].record(state.views[name], model.observed[name].vectors, model.rows[name])
             if name in model.observed
             else no_view(n_users, n_components)
-            for name in names
+            for name in _names(model)[:-1]
         ]
         if state.latent is None:
             views.append(no_view(n_users, n_components))
@@ -137,7 +135,7 @@ class GibbsEngine(Engine):
 
 
 def run_by_blocks(rng: NDArray[np.uint64], working: WorkingState) -> tuple[WorkingState, int]:
-    """The moves of a step one by one, on threads where they allow it; the state, and the first view that has collapsed or −1."""
+    """The moves of a step one by one, on threads where they allow it; the state, and the first view that collapsed or −1."""
     for move in steps.MOVES:
         working = _BY_BLOCKS.get(move, move)(rng, working)
     return working, steps.first_collapsed(working.views)
@@ -172,13 +170,13 @@ def _independent(model: Model) -> bool:
 
 def _latent_prior(model: Model, working: WorkingState) -> Prior:
     """The prior of latent vectors given their clusters; of the clusters' own vectors when users share them."""
-    prior: Components = model.views["behavior"].latent_prior(working.views[-1])
+    prior = model.views["behavior"].latent_prior(working.views[-1])
     return Prior(working.z, prior.means, prior.factors, model.pooled)
 
 
 def _after(model: Model, working: WorkingState, latent: NDArray[np.float64] | None, params: Params) -> State:
     """The next state."""
-    records = dict(zip(dict.fromkeys(["features", *model.observed, "behavior"]), working.views, strict=True))
+    records = dict(zip(_names(model), working.views, strict=True))
     views = {name: view.state(records[name]) for name, view in model.views.items()}
     if latent is not None and model.pooled and latent is not working.views[-1].vectors:  # the likelihood has moved them
         views["behavior"].component_parts["means"][working.z] = latent
@@ -188,17 +186,20 @@ def _after(model: Model, working: WorkingState, latent: NDArray[np.float64] | No
 
 def _check(model: Model, working: WorkingState, collapsed: int) -> None:
     """Raise where numbers have run out of range."""
-    names, user = list(dict.fromkeys(["features", *model.observed, "behavior"])), working.outcome.user_without_weight
+    names, user = _names(model), working.outcome.user_without_weight
     if collapsed < 0 <= user:
-        narrow = [
-            name in model.views and model.views[name].is_narrow(record, _NARROW)
-            for name, record in zip(names, working.views, strict=True)
-        ]
-        collapsed = narrow.index(True) if True in narrow else -1
+        records = dict(zip(names, working.views, strict=True))
+        narrow = [name for name, view in model.views.items() if view.is_narrow(records[name], _NARROW)]
+        collapsed = names.index(narrow[0]) if narrow else -1
     if collapsed >= 0:
         raise DegenerateError(_collapse_message(names[collapsed]))
     if user >= 0:
-        raise DegenerateError(_weight_message(working.outcome))
+        raise DegenerateError(_weight_message(user, working.outcome.column))
+
+
+def _names(model: Model) -> list[str]:
+    """The names of a working state's views."""
+    return list(dict.fromkeys(["features", *model.observed, "behavior"]))
 
 
 def _collapse_message(view: str) -> str:
@@ -210,14 +211,14 @@ def _collapse_message(view: str) -> str:
     )
 
 
-def _weight_message(outcome: Outcome) -> str:
-    if outcome.column is not None:
+def _weight_message(user: int, column: int | None) -> str:
+    if column is not None:
         return (
-            f"The log density of user {outcome.user_without_weight} (users count from 0) under component {outcome.column} is NaN or infinite, which "
+            f"The log density of user {user} (users count from 0) under component {column} is NaN or infinite, which "
             "it can be for no data: a cluster has shrunk onto a single point, or this is a bug in dualview. Look for columns "
             "that take only a few distinct values and for users with the same features; if there are none, please report it."
         )
     return (
-        f"User {outcome.user_without_weight} (users count from 0) has probability 0 under every cluster: numbers ran out of range. Look for an "
+        f"User {user} (users count from 0) has probability 0 under every cluster: numbers ran out of range. Look for an "
         "extreme value in its row, and for columns that take only a few distinct values."
     )

@@ -1,11 +1,11 @@
 """Clusters whose users share one latent vector: the draw of these vectors given the clusters.
 
-Component k has f_k ~ N(μ_0, R_0⁻¹), and f_u = f_{z_u}: the users' vectors (U, q) are rows of means (K, q). Observation i then has
-mean Σ_k e_ik · f_k with e_ik = Σ_{u∈k} d_iu. Moving some of the f_k by δ changes the log likelihood by
+Component k has f_k ~ N(μ_0, R_0⁻¹), and f_u = f_{z_u}: the users' vectors (U, q) are rows of means (K, q). Observation i then
+has mean Σ_k e_ik · f_k with e_ik = Σ_{u∈k} d_iu. Moving some of the f_k by δ changes the log likelihood by
 δᵀ gradient − δᵀ curvature δ / 2, with gradient = Σ_i w_i e_i r_i and curvature = Σ_i w_i e_i e_iᵀ.
 
-Clusters that have a part in the same observations hold each other, so components are drawn in groups, a group jointly. A group is
-the components from first to end.
+Clusters that have a part in the same observations hold each other, so components are drawn in groups, a group jointly. A group
+is the components from first to end.
 """
 
 import math
@@ -27,7 +27,7 @@ WIDTH = 16  # numbers drawn jointly; more would mix a little better, and the wor
 
 
 class Members(NamedTuple):
-    """users (U,) sorted by component: those of component k are users[begins[k]:begins[k + 1]]; z (U,) is the component of each."""
+    """users (U,) sorted by component, those of component k being users[begins[k]:begins[k + 1]]; z (U,): who is where."""
 
     users: NDArray[np.int64]
     begins: NDArray[np.int64]
@@ -35,7 +35,7 @@ class Members(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """values (N, numbers of a group): the e_i; touched (N,): the observations in which they are not zero; seen (N,): whether so."""
+    """values (N, numbers of a group): the e_i; touched (N,): observations in which they are not zero; seen (N,): which."""
 
     values: NDArray[np.float64]
     touched: NDArray[np.int64]

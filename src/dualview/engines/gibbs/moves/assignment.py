@@ -116,7 +116,7 @@ def weigh_noises(u, exponents, weights, message, state):
 
 @compiled
 def open_cluster(rng, chosen, auxiliary, state):
-    """In place: the chosen auxiliary component becomes a cluster, and a fresh one takes its place; returns the fresh one's column."""
+    """In place: the chosen auxiliary component becomes a cluster; returns the column of the fresh one in its place."""
     fresh = replace_auxiliary(chosen, state.counts, auxiliary)
     open_column_each(rng, fresh, state.views)
     if state.noises.shape[0] > 0:
@@ -128,8 +128,8 @@ def open_cluster(rng, chosen, auxiliary, state):
 def assign(rng, first, end, table, offset, auxiliary, state):
     """In place on table, auxiliary columns and state: redraw z_u and f_u for u = first, first + 1, …, (C11).
 
-    Returns the next user and the outcome. It is end when all are done; less when there is no free column left for that user, when
-    a cluster was opened and tables hold what observations say, or when that user cannot choose a column.
+    Returns the next user and the outcome. It is end when all are done; less when there is no free column left for that user,
+    when a cluster was opened and tables hold what observations say, or when that user cannot choose a column.
     """
     z, counts, terms, observed, latent = state.z, state.counts, state.terms, state.views[:-1], state.views[-1]
     n_columns, n_auxiliary = counts.shape[0], auxiliary.shape[0]

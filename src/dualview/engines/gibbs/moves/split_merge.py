@@ -51,7 +51,7 @@ ROOM = 3  # free columns beside clusters and auxiliary ones; more are made when 
 
 
 class Sides(NamedTuple):
-    """The users of the clusters of i and j but these two, in the order of their allocation: others (U,), and sides (U,), 0 or 1.
+    """others (U,): the users of the clusters of i and j but these two, in the order of allocation; sides (U,): 0 or 1.
 
     sizes (3,): of the sets A, B and C.
     """
@@ -148,7 +148,7 @@ def choose_member(rng, column, n, i, z):
 
 @compiled
 def weight_of_column(s, column, n, log_weights, partition, splits):
-    """ln w of a cluster that there is, with what it adds to the partition's prior; by set s where it is not yet in log_weights."""
+    """ln w of a cluster that there is, with what it adds to the prior; by set s where it is not yet in log_weights."""
     if math.isnan(log_weights[column]):
         set_column_each(s, column, splits)
         log_weights[column] = total_log_weight(s, n, splits) + log_cluster(n, partition)
