@@ -23,13 +23,34 @@ def canonical(z):
     return tuple(names.setdefault(int(k), len(names)) for k in z)
 
 
-def test_weights():
-    """Of components with five users, one and none, and of a new cluster."""
-    counts = np.array([5, 1, 0])
-    for prior, spread, new in [(ChineseRestaurant(), 0.0, 0.6), (FiniteDirichlet(3), 0.2, 0.0), (OneCluster(), 1.0, 0.0)]:
-        weights, new_weight = prior.weights(counts, 0.6)
-        assert weights == pytest.approx(counts + spread)
-        assert new_weight == new
+EVERY_PRIOR = {
+    "process": (ChineseRestaurant(), lambda alpha: (0.0, alpha)),
+    "finite": (FiniteDirichlet(3), lambda alpha: (alpha / 3, 0.0)),
+    "one": (OneCluster(), lambda _: (1.0, 0.0)),
+}
+
+
+@pytest.mark.parametrize("name", list(EVERY_PRIOR))
+def test_weights(name):
+    """What a component weighs beyond its users, and a new cluster: of one α, of several, and as compiled code has it."""
+    prior, expected = EVERY_PRIOR[name]
+    alphas = np.array([0.6, 1.0, 40.0])
+    found = prior.offset(alphas), prior.new_weight(alphas, np.array([1, 5, 2]))
+    for alpha, offset, new in zip(alphas, *found, strict=True):
+        record = prior.record(alpha)
+        assert (offset, new) == (prior.offset(alpha), prior.new_weight(alpha, 2)) == pytest.approx(expected(alpha))
+        assert [verbs.weight(n, record) for n in (5, 1, 0)] == pytest.approx([5 + offset, 1 + offset, offset])
+        assert verbs.opens(record) == (new > 0)
+        assert not verbs.opens(record) or verbs.new_weight(3, record) == new
+        assert verbs.concentration(record) == alpha
+
+
+@pytest.mark.parametrize("name", list(EVERY_PRIOR))
+def test_a_record_redrawn_is_that_of_its_new_concentration(name):
+    prior, counts = EVERY_PRIOR[name][0], np.array([4, 2, 1])
+    record = verbs.redraw(np.random.default_rng(1), counts, prior.record(0.6))
+    assert record == prior.record(record.alpha)
+    assert (record.alpha != 0.6) == prior.has_alpha
 
 
 @pytest.mark.parametrize(("counts", "n"), [([4, 1, 2], 3), ([1], 1), ([2, 2], 6)])
