@@ -1,14 +1,17 @@
 """The seam for new kinds of views: counts with a Poisson distribution, added from here."""
 
+import functools
 import math
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from checks import assert_joint
+import checks
+from dualview.engines.gibbs import engine
 from dualview.model import Model, Observed
 from dualview.numerics.compiling import uncached
 from dualview.numerics.dispatch import register
@@ -16,8 +19,13 @@ from dualview.numerics.packing import put
 from dualview.numerics.streams import standard_gamma, stream_of
 from dualview.partitions.alpha import Gamma
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
+from dualview.views import View
 
 SHAPE, RATE = 2.0, 0.5  # of the gamma prior of a component's rate
+
+
+def slow(name):
+    return pytest.param(name, marks=pytest.mark.slow)
 
 
 class Poisson(NamedTuple):
@@ -27,20 +35,12 @@ class Poisson(NamedTuple):
     rates: np.ndarray
 
 
-class PoissonState(NamedTuple):
+@dataclass(frozen=True)
+class PoissonState:
     rates: np.ndarray
-
-    @property
-    def component_parts(self):
-        return {"rates": self.rates}
-
-    @property
-    def base_parts(self):
-        return {}
-
-    @property
-    def n_components(self):
-        return len(self.rates)
+    base_parts = MappingProxyType({})
+    component_parts = property(vars)
+    n_components = property(lambda state: len(state.rates))
 
 
 @uncached
@@ -61,7 +61,7 @@ def redraw(rng, z, view):
 
 
 @uncached
-def open_columns(rng, n_auxiliary, n_room, marginal, view):
+def open_columns(rng, n_auxiliary, n_room, marginal, view):  # noqa: ARG001
     n = len(view.rates)
     wide = Poisson(view.vectors, np.append(view.rates, np.empty(n_auxiliary + n_room)))
     for c in range(n, n + n_auxiliary):
@@ -90,30 +90,33 @@ def log_density(z, start, view):
     return start
 
 
-register(
-    Poisson,
-    redraw=redraw,
-    open_columns=open_columns,
-    open_column=open_column,
-    retire=uncached(lambda column, view: None),
-    adopt=uncached(lambda rng, u, column, view: None),
-    grow=uncached(lambda view: Poisson(view.vectors, np.append(view.rates, np.empty(len(view.rates))))),
-    compact=uncached(lambda counts, n_kept, view: Poisson(view.vectors, view.rates[: len(counts)][counts > 0])),
-    score=score,
-    collapsed=uncached(lambda view: False),
-    log_density=log_density,
-    base_width=uncached(lambda view: 0),
-    put_base=uncached(lambda row, at, view: at),
-    component_width=uncached(lambda view: 1),
-    put_component=uncached(lambda row, at, column, view: put(row, at, view.rates[column : column + 1])),
-)
+@uncached
+def grow(view):
+    return Poisson(view.vectors, np.append(view.rates, np.empty(len(view.rates))))
 
 
-@dataclass(frozen=True)
-class PoissonView:
+@uncached
+def compact(counts, n_kept, view):  # noqa: ARG001
+    return Poisson(view.vectors, view.rates[: len(counts)][counts > 0])
+
+
+@uncached
+def component_width(view):  # noqa: ARG001
+    return 1
+
+
+@uncached
+def put_component(row, at, column, view):
+    return put(row, at, view.rates[column : column + 1])
+
+
+VERBS = (redraw, open_columns, open_column, grow, compact, score, log_density, component_width, put_component)
+register(Poisson, **{function.__name__: function for function in VERBS})
+
+
+class PoissonView(View):
     n_dims = 1
-    base_shapes = {}
-    component_shapes = {"rates": ()}
+    component_shapes = MappingProxyType({"rates": ()})
 
     def log_joint(self, state, x, z):
         return float(log_density(z, 0.0, Poisson(x, state.rates)))
@@ -127,7 +130,7 @@ class PoissonView:
     def simulate(self, rng, state, z):
         return rng.poisson(state.rates[z]).astype(float)[:, None]
 
-    def record(self, state, x, rows):
+    def record(self, state, x, rows):  # noqa: ARG002
         return Poisson(x, state.rates)
 
     def state(self, record):
@@ -135,9 +138,6 @@ class PoissonView:
 
     def restored(self, parts):
         return PoissonState(**parts)
-
-    def is_narrow(self, record, least):
-        return False
 
 
 # The kind ends here: what follows are its tests.
@@ -160,10 +160,30 @@ def model(partition, **options):
 MODELS = {
     "counts alone": lambda: model(ChineseRestaurant(Gamma(2.0, 2.0))),
     "counts beside features": lambda: model(ChineseRestaurant(Gamma(2.0, 2.0)), features=np.zeros((6, 2))),
-    "of four clusters": lambda: model(FiniteDirichlet(4, Gamma(2.0, 2.0))),
+    "counts of four clusters": lambda: model(FiniteDirichlet(4, Gamma(2.0, 2.0))),
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name != "counts beside features" else name for name in MODELS])
+def statistics(model, state):
+    """Those of every model, and of the rates and counts."""
+    rates, counts = state.views["counts"].rates, model.others["counts"].vectors[:, 0]
+    own = {"rates": np.log(rates).mean(), "counts": np.sqrt(counts).mean(), "fit": np.arctan(counts - rates[state.z]).mean()}
+    return checks.statistics(model, state) | own
+
+
+@pytest.mark.parametrize("name", ["counts beside features", slow("counts alone"), slow("counts of four clusters")])
 def test_joint(name):
-    assert_joint(MODELS[name](), seed=1)
+    checks.assert_joint(MODELS[name](), seed=1, look=statistics)
+
+
+@pytest.mark.slow
+def test_a_wrong_rate_is_rejected(monkeypatch):
+    """A component that counts one user too many."""
+    wrong = checks.rebind(redraw, rate_law=checks.mutate(rate_law, "RATE + count", "RATE + count + 1.0"))
+    register(Poisson, redraw=wrong)
+    monkeypatch.setattr(engine, "uncached_twin", functools.cache(checks.rebind))
+    try:
+        _, size = checks.worst(checks.joint_test(MODELS["counts alone"](), seed=1, look=statistics))
+    finally:
+        register(Poisson, redraw=redraw)
+    assert size > checks.REJECT

@@ -97,7 +97,7 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 @cache
 def uncached_twin(kernel: Any) -> Any:
-    """A kernel compiled anew in each process: for arguments of classes whose functions the stamp of the disk cache does not cover."""
+    """A kernel compiled anew in each process: for arguments whose kinds the stamp of the disk cache does not cover."""
     return uncached(kernel.py_func)
 
 

@@ -1,7 +1,7 @@
-"""The Pitman–Yor process: a cluster of n users weighs n − d, and a new one beside K others α + d K, with the discount d in [0, 1).
+"""The Pitman–Yor process: a cluster of n users weighs n − d, and a new one beside K others α + d K, with a discount 0 ≤ d < 1.
 
-p(partition | α) = Π_{i<K} (α + i d) · Π_k Γ(n_k − d)/Γ(1 − d) · Γ(α)/Γ(α + U). With d = 0 it is the Dirichlet process; with d > 0
-there are more small clusters, and their number grows like U^d (Pitman and Yor 1997).
+p(partition | α) = Π_{i<K} (α + i d) · Π_k Γ(n_k − d)/Γ(1 − d) · Γ(α)/Γ(α + U). With d = 0 it is the Dirichlet process; with
+d > 0 there are more small clusters, and their number grows like U^d (Pitman and Yor 1997).
 """
 
 import math

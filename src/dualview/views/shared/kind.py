@@ -54,16 +54,6 @@ def open_column(rng, column, view):
     draw_means(rng, column, column + 1, view.means, view.mean, view.precision)
 
 
-@in_place
-def retire(column, view):
-    """Auxiliary components keep their vectors."""
-
-
-@in_place
-def adopt(rng, u, column, view):
-    """Nothing was integrated out."""
-
-
 @compiled
 def grow(view):
     return with_means(with_room(view.means, view.means.shape[0]), view)
@@ -78,11 +68,6 @@ def compact(counts, n_kept, view):
                 means[k, i] = view.means[c, i]
             k += 1
     return with_means(means, view)
-
-
-@compiled
-def collapsed(view):  # noqa: ARG001
-    return False
 
 
 @compiled
@@ -115,11 +100,8 @@ register(
     SharedVector,
     open_columns=open_columns,
     open_column=open_column,
-    retire=retire,
-    adopt=adopt,
     grow=grow,
     compact=compact,
-    collapsed=collapsed,
     move_together=move_together,
     redraw_latent=redraw_latent,
     weigh=weigh,
