@@ -8,25 +8,33 @@ regressions of 60 users with two numbers and eight observations each.
 import sys
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import dualview as dv
 from benchmarks.mixing import effective, problem
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine, engine, steps
+from dualview.engines.gibbs.moves import together
+from dualview.engines.gibbs.working import WorkingState
 from dualview.model import Model, State
 from dualview.numerics.streams import stream_of
 from dualview.partitions.priors import partition_prior
 from dualview.units import Whitening
-from dualview.views.gaussian import location
+from dualview.views.gaussian.kind import rescale
 
 SEEDS = (0, 1, 2)
-with_the_move = location.relocate_in_turn
 
 
-def without_the_move(rng: Any, z: Any, means: np.ndarray, *rest: Any) -> np.ndarray:  # noqa: ARG001
-    """The means as they were."""
-    return means
+def scale_alone(rng: Any, state: WorkingState) -> WorkingState:
+    """``together.run`` without the move of location."""
+    *observed, latent = state.views
+    base = latent.base._replace(covariance=rescale(rng, state.z, state.terms, latent))
+    return state._replace(views=(*observed, latent._replace(base=base)))
+
+
+WITH = steps.MOVES
+WITHOUT = tuple(scale_alone if move is together.run else move for move in WITH)
 
 
 def regressions(noise: str) -> Model:
@@ -51,11 +59,13 @@ CASES: dict[str, Callable[[], Model]] = {
 
 def step(rng: np.random.Generator, model: Model, state: State) -> State:
     """One step by blocks."""
-    moving = gibbs.Moving.of(rng, model, state)
-    moving.sweep_by_blocks(stream_of(rng), 3)
-    moving.check()
     likelihood: Any = model.likelihood
-    return moving.state(*likelihood.redraw(rng, moving.latent, state.params, moving.terms, moving.latent_prior()))
+    working = GibbsEngine().working_state(model, state, likelihood.terms(rng, state.latent, state.params))
+    working, collapsed = engine.run_by_blocks(stream_of(rng), working)
+    engine._check(model, working, collapsed)
+    prior = engine._latent_prior(model, working)
+    drawn = likelihood.redraw(rng, working.views[-1].vectors, state.params, working.terms, prior)
+    return engine._after(model, working, *drawn)
 
 
 def scalars(state: State) -> dict[str, float]:
@@ -66,9 +76,9 @@ def scalars(state: State) -> dict[str, float]:
     return single | {
         "mean of the cluster of user 0": view.components.means[state.z[0], 0],
         "mean of all coefficients": latent.mean(),
-        "mu_0": view.base_mean[0],
-        "log R_0": np.log(view.base_precision[0, 0]),
-        "log W_0": np.log(view.base_covariance[0, 0]),
+        "mu_0": view.base.mean[0],
+        "log R_0": np.log(view.base.precision[0, 0]),
+        "log W_0": np.log(view.base.covariance[0, 0]),
         "clusters": float(len(np.unique(state.z))),
     }
 
@@ -76,7 +86,7 @@ def scalars(state: State) -> dict[str, float]:
 def sizes(model: Model, n_draws: int, seed: int) -> dict[str, float]:
     """Effective draws of a chain, by scalar."""
     rng = np.random.default_rng(seed)
-    state = gibbs.start(rng, model, np.arange(model.n_users) % 5)
+    state = GibbsEngine().start(rng, model, np.arange(model.n_users) % 5)
     draws = []
     for _ in range(n_draws):
         state = step(rng, model, state)
@@ -87,9 +97,9 @@ def sizes(model: Model, n_draws: int, seed: int) -> dict[str, float]:
 def compare(model: Model, n_draws: int) -> dict[str, tuple[float, float]]:
     """Medians over the seeds, without and with the move."""
     made: list[dict[str, float]] = []
-    for move in (without_the_move, with_the_move):
-        location.relocate_in_turn = move
-        chains = [sizes(model, n_draws, seed) for seed in SEEDS]
+    for moves in (WITHOUT, WITH):
+        with patch.object(steps, "MOVES", moves):
+            chains = [sizes(model, n_draws, seed) for seed in SEEDS]
         made.append({name: float(np.median([chain[name] for chain in chains])) for name in chains[0]})
     return {name: (made[0][name], made[1][name]) for name in made[0]}
 

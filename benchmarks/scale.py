@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 import dualview as dv
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine
 from dualview.model import Model
 from dualview.partitions.priors import partition_prior
 from dualview.units import Whitening
@@ -47,14 +47,14 @@ def sweeps(n_users: int, n_threads: int, n_sweeps: int) -> dict[str, float]:
     began = time.perf_counter()
     working = np.ascontiguousarray(Whitening.of_data(features).to_working(features))
     model = Model(partition_prior(None), working, behavior.prepare(None)[1], n_users)
-    rng = np.random.default_rng(0)
-    state = gibbs.start(rng, model, rng.integers(0, N_CLUSTERS, n_users))
-    state, _ = gibbs.step(rng, model, state, 3)
+    rng, engine, one = np.random.default_rng(0), GibbsEngine(), np.zeros(1, dtype=np.bool_)
+    state = engine.start(rng, model, rng.integers(0, N_CLUSTERS, n_users))
+    state = engine.step(rng, model, state)
     prepared = time.perf_counter() - began
     began, cpu = time.perf_counter(), time.process_time()
     opened = 0
     for _ in range(n_sweeps):
-        state, info = gibbs.step(rng, model, state, 3)
+        state, info = engine.advance(rng, model, state, one)
         opened += info.n_opened
     return {
         "users": n_users,

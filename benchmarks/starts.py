@@ -8,7 +8,6 @@ clusters along a chain from a single cluster and one from forty at random, with 
 import itertools
 import sys
 import warnings
-from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
@@ -16,8 +15,8 @@ import numpy as np
 
 import dualview as dv
 from benchmarks import mixing, scale
-from dualview.engines.gibbs import split_merge as splits
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine, steps
+from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model
 from dualview.partitions.priors import partition_prior
 from dualview.posterior.diagnostics import table
@@ -74,18 +73,18 @@ def journey(n_users: int = 500) -> None:
     model = Model(partition_prior(None), working, likelihood, n_users)
     starts = {"one cluster": np.zeros(n_users, dtype=np.int64), "forty at random": data.integers(0, 40, n_users)}
     print(f"\nClusters of at least five users after {', '.join(map(str, PLACES))} iterations: {n_users} users")
-    for moves, (name, start) in itertools.product((True, False), starts.items()):
-        rng, seen = np.random.default_rng(1), []
-        with ExitStack() as stack:
-            stack.enter_context(patch.object(gibbs, "BLOCK", n_users - 1))
-            if not moves:
-                stack.enter_context(patch.object(splits, "draw_moves", lambda *_: 0))
-            state = gibbs.start(rng, model, start)
+    without = tuple(split_merge.run_without_moves if move is split_merge.run else move for move in steps.MOVES)
+    for moves, (name, start) in itertools.product((steps.MOVES, without), starts.items()):
+        rng, engine, seen = np.random.default_rng(1), GibbsEngine(), []
+        with patch.object(assignment, "BLOCK", n_users - 1), patch.object(steps, "MOVES", moves):
+            state = engine.start(rng, model, start)
             for iteration in range(1, PLACES[-1] + 1):
-                state, _ = gibbs.step(rng, model, state, 3)
+                state = engine.step(rng, model, state)
                 if iteration in PLACES:
                     seen.append(str(np.count_nonzero(state.counts >= 5)))
-        print(f"  {'with' if moves else 'without':8s} splits and merges, from {name:16s} {', '.join(seen)}", flush=True)
+        print(
+            f"  {'without' if moves is without else 'with':8s} splits and merges, from {name:16s} {', '.join(seen)}", flush=True
+        )
 
 
 if __name__ == "__main__":

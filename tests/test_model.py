@@ -8,8 +8,9 @@ from dualview.behaviors import SharedOutcome
 from dualview.model import Model, State
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
 from dualview.units import GaussianPrior
-from dualview.views.gaussian.view import Components, GaussianState
-from yardsticks import check_constant, check_same_means, positive_definite, upper_factor
+from dualview.views.gaussian.view import GaussianState
+from records import base_of, components_of
+from yardsticks import check_constant, check_same_means, positive_definite
 
 N_USERS, N_THREADS, N_FEATURES = 7, 6, 3
 PARTITIONS = {
@@ -76,16 +77,7 @@ class Case:
 
     def shipped(self, state):
         """The package's record of a naive state."""
-        views = {
-            name: GaussianState(
-                Components(view.means, upper_factor(view.precisions)),
-                view.base_mean,
-                view.base_precision,
-                view.base_covariance,
-                view.base_dof,
-            )
-            for name, view in state.views.items()
-        }
+        views = {name: GaussianState(components_of(view), base_of(view)) for name, view in state.views.items()}
         params = {}
         if state.latent is not None:
             coefficients = np.empty(0) if state.coefficients is None else state.coefficients

@@ -26,6 +26,11 @@ def python_of(kernel):
     return getattr(kernel, "py_func", kernel)
 
 
+def leaves(record):
+    """The arrays and numbers of a record, those of records inside it in their places."""
+    return [leaf for part in record for leaf in leaves(part)] if isinstance(record, tuple) else [record]
+
+
 def _bernoulli(n):
     """The Bernoulli numbers B_0 .. B_n."""
     numbers = [Fraction(1)]

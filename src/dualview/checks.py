@@ -35,6 +35,13 @@ def positive_number(value: Any, name: str) -> float:
     return float(value)
 
 
+def number_in(value: Any, name: str, least: float, below: float) -> float:
+    """A number from the least to less than another."""
+    if not isinstance(value, abstract.Real) or isinstance(value, bool) or not least <= float(value) < below:
+        raise InputError(f"{name} must be a number from {least:g} to less than {below:g}; got {value!r}.")
+    return float(value)
+
+
 def interval_ends(probability: Any) -> tuple[float, float]:
     """The probabilities below the low and the high end of a central interval that holds this much."""
     if not isinstance(probability, abstract.Real) or isinstance(probability, bool) or not 0 < float(probability) < 1:

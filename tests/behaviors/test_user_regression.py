@@ -8,7 +8,7 @@ from scipy.stats import chi2, kstest, multivariate_normal
 
 import dualview as dv
 from dualview.behaviors import Behavior
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine
 from dualview.errors import DataWarning, InputError
 from dualview.model import Model, State
 from dualview.partitions.priors import ChineseRestaurant
@@ -398,7 +398,7 @@ class TestScores:
         assert likelihood.noise_prior.dof == 201.0
         model, state = self.without_noise(rng, behavior, units, likelihood)
         for _ in range(100):
-            state, _ = gibbs.step(rng, model, state, 3)
+            state = GibbsEngine().step(rng, model, state)
         variance = likelihood.noise_prior.variance / np.asarray(state.params["noise_precision"])
         assert (variance > 0.25 * np.var(behavior.outcome)).all()
 

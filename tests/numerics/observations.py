@@ -6,6 +6,8 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.stats import multivariate_normal, norm
 
+from dualview.numerics.messages import Terms
+
 
 class Observations:
     """Outcomes (T,) with means Σ_u d_tu · f_u, design d (T, U, q); user 3 has none.
@@ -51,7 +53,7 @@ class Observations:
         return norm.logpdf(self.residual(latent), 0.0, 1 / np.sqrt(self.weights)).sum()
 
     def terms(self, latent):
-        """As in ``messages``. What must not be read is NaN: squares without a common precision, residuals beside a gram."""
+        """What must not be read is NaN: squares without a common precision, residuals beside a gram."""
         present = [np.flatnonzero(np.abs(own).sum(axis=1)) for own in self.design.transpose(1, 0, 2)]
         starts, rows = np.append(0, np.cumsum([len(own) for own in present])), np.concatenate(present).astype(np.uint32)
         loads = np.concatenate([self.design[own, u] for u, own in enumerate(present)])
@@ -62,7 +64,8 @@ class Observations:
             gram, weighted = dense.T @ dense, dense.T @ self.outcome
         if self.kind in ("own", "cluster"):
             squares = np.full_like(squares, np.nan)
-        return starts, rows, loads, squares, residual, self.precision.copy(), gram, weighted, self.noise.copy(), self.noise_dof
+        precision, noise = self.precision.copy(), self.noise.copy()
+        return Terms(starts, rows, loads, squares, residual, precision, gram, weighted, noise, self.noise_dof)
 
     def log_marginal(self, means, precisions):
         """ln p(outcomes) with every f_u ~ N(means[u], precisions[u]⁻¹) integrated out."""

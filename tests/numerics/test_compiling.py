@@ -25,8 +25,9 @@ from yardsticks import python_of
 PROGRAM = """
 import numba
 import numpy as np
+from dualview.views.base import Base
 from dualview.views.gaussian.density import log_base_prior
-print(log_base_prior(np.ones(2), np.eye(2), np.eye(2), 3.0), sum(log_base_prior.stats.cache_hits.values()))
+print(log_base_prior(Base(np.ones(2), np.eye(2), np.eye(2), 3.0)), sum(log_base_prior.stats.cache_hits.values()))
 """
 
 

@@ -156,24 +156,26 @@ import numpy as np
 from dualview.partitions.alpha import PAPER
 from dualview.partitions.concentration import draw_alpha, draw_table_counts
 from dualview.numerics.draws import normal, wishart_factor
+from dualview.views.base import Base
 from dualview.views.gaussian.conditionals import cluster_sums, draw_base, draw_components, redraw_view
 
 x, z, eye = np.arange(12.0).reshape(6, 2) / 7, np.array([0, 1, 1, 0, 0, 1]), np.eye(2)
-base = (np.zeros(2), eye, eye, 3.5)
+base = Base(np.zeros(2), eye, eye, 3.5)
 numbers, by_slices = [], []
 for rng in (np.random.default_rng(3), np.random.default_rng(3).integers(2**64, size=4, dtype=np.uint64)):
     with np.errstate(over="ignore"):
         sums = cluster_sums(x, z, np.zeros((3, 2)))
-        means, factors = draw_components(rng, *sums, *base)
-        base_mean, base_precision, base_covariance = draw_base(rng, means, factors, eye, 3.5)
+        components = draw_components(rng, sums, base)
+        drawn = draw_base(rng, components, base)
         vector, factor = np.ones(2), np.empty((2, 2))
         normal(rng, vector, eye.copy())
         wishart_factor(rng, 3.0, eye, factor)
         numbers += [draw_table_counts(rng, np.array([4, 2]), 0.4)]
-        for array in (means, factors, base_mean, base_precision, base_covariance, vector, factor):
-            numbers += array.ravel().tolist()
+        for array in (*components, *drawn, vector, factor):
+            numbers += np.ravel(array).tolist()
         by_slices.append(draw_alpha(rng, 3, 6, 0.8, PAPER.record))
-        for array in redraw_view(rng, *sums, *base):
+        components, drawn = redraw_view(rng, sums, base)
+        for array in (*components, *drawn):
             by_slices += np.ravel(array).tolist()
 print(json.dumps([[float(x) for x in numbers], by_slices]))
 """

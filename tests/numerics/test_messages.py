@@ -1,5 +1,6 @@
 """A latent vector integrated out: against dense normal laws of all observations, with one precision or one for each."""
 
+import itertools
 import math
 
 import numpy as np
@@ -24,8 +25,7 @@ class Case:
         self.n_dims, self.z = n_dims, np.array([0, 1, 2, 0, 1, 1, 0])
         self.latent = rng.standard_normal((N_USERS, n_dims))
         self.observations = Observations(rng, N_USERS, n_dims, kind, silent=SILENT)
-        terms = self.observations.terms(self.latent)
-        self.starts, self.rows, self.loads, self.squares, self.residual, self.precision, self.gram, self.weighted, *_ = terms
+        self.terms = self.observations.terms(self.latent)
         self.means = rng.standard_normal((N_CLUSTERS, n_dims))
         self.precisions = np.array([positive_definite(rng, n_dims) for _ in range(N_CLUSTERS)])
         self.factors = upper_factor(self.precisions)
@@ -37,25 +37,26 @@ class Case:
 
     def stand(self, u, vector):
         self.latent[u] = vector
-        self.residual = self.observations.residual(self.latent)
+        self.terms = self.observations.terms(self.latent)
 
-    def pull_and_grip(self, u, pull_of=messages.pull_of, grip_of=messages.grip_of):
-        pull, grip = np.full(self.n_dims, np.nan), np.full((self.n_dims, self.n_dims), np.nan)
-        start, end = self.starts[u], self.starts[u + 1]
-        pull_of(start, end, self.rows, self.loads, self.residual, self.precision, pull)
-        grip_of(u, start, end, self.rows, self.loads, self.squares, self.precision, grip)
-        return pull, grip
+    def message(self, u, kernel=messages.listen):
+        """What u's observations say; where the kernel is to work there is nothing of use before."""
+        vectors = [np.full(self.n_dims, np.nan) for _ in range(4)]
+        matrices = [np.full((self.n_dims, self.n_dims), np.nan) for _ in range(2)]
+        (at, gradient, gap, step), (curvature, matrix) = vectors, matrices
+        message = messages.Message(at, gradient, curvature, np.empty(0), gap, matrix, step)
+        kernel(u, self.latent, self.terms, message)
+        return message
 
     def evidence(self, u, k, kernel=messages.evidence):
-        """The value, and gap and matrix for a draw."""
-        gap, matrix = np.full(self.n_dims, np.nan), np.full((self.n_dims, self.n_dims), np.nan)
-        value = kernel(self.means[k], self.factors[k], self.latent[u], 1.0, *self.pull_and_grip(u), gap, matrix)
-        return value, gap, matrix
+        """The value, and the message with what a draw needs."""
+        message = self.message(u)
+        return kernel(self.means[k], self.factors[k], 1.0, message), message
 
     @property
     def along(self):
         """What the kernel of that name takes."""
-        return self.z, self.means, self.latent, self.starts, self.rows, self.loads, self.residual, self.precision
+        return self.z, self.means, self.latent, self.terms
 
     def posterior(self, u, k):
         """Mean and covariance of f_u given its cluster, the observations and all others' latent vectors."""
@@ -75,15 +76,39 @@ class Scripted:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_dims", DIMS)
-def test_pull_and_grip_are_the_likelihoods_quadratic(n_dims, kind):
+def test_gradient_and_curvature_are_those_of_the_likelihood(n_dims, kind):
     case, rng = Case(n_dims, kind), np.random.default_rng(2)
     for u in range(N_USERS):
-        pull, grip = case.pull_and_grip(u)
+        gradient, curvature = np.full(n_dims, np.nan), np.full((n_dims, n_dims), np.nan)
+        messages.gradient_of(u, case.terms, gradient)
+        messages.curvature_of(u, case.terms, curvature)
         for step in rng.standard_normal((5, n_dims)):
             change = case.observations.log_likelihood(case.moved(u, step)) - case.observations.log_likelihood(case.latent)
-            assert step @ pull - 0.5 * step @ grip @ step == pytest.approx(change, rel=1e-11, abs=1e-11)
-    for part in case.pull_and_grip(SILENT):
-        np.testing.assert_array_equal(part, 0.0)
+            assert step @ gradient - 0.5 * step @ curvature @ step == pytest.approx(change, rel=1e-11, abs=1e-11)
+        if u == SILENT:
+            np.testing.assert_array_equal(gradient, 0.0)
+            np.testing.assert_array_equal(curvature, 0.0)
+
+
+@pytest.mark.parametrize(("n_dims", "kind"), [(1, "gram"), *itertools.product(DIMS, KINDS)])
+def test_a_message_has_them_and_where_the_vector_is(n_dims, kind):
+    case = Case(n_dims, kind)
+    plain = Case(n_dims, "common") if kind == "gram" else case  # the same observations
+    for u in range(N_USERS):
+        message, gradient, curvature = case.message(u), np.empty(n_dims), np.empty((n_dims, n_dims))
+        messages.gradient_of(u, plain.terms, gradient)
+        messages.curvature_of(u, plain.terms, curvature)
+        np.testing.assert_array_equal(message.at, case.latent[u])
+        np.testing.assert_allclose(message.gradient, gradient, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(message.curvature, curvature, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("n_dims", [0, *DIMS])
+def test_room_for_a_message(n_dims):
+    message = messages.new_message(n_dims, 4)
+    vectors, matrices = ((n_dims,), (n_dims, n_dims))
+    assert [part.shape for part in message] == [vectors, vectors, matrices, (4,), vectors, matrices, vectors]
+    assert len({part.ctypes.data for part in message if part.size}) == (7 if n_dims else 1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,9 +116,19 @@ def test_pull_and_grip_are_the_likelihoods_quadratic(n_dims, kind):
 def test_a_shifted_residual_is_that_of_the_moved_vector(n_dims, kind):
     case, rng = Case(n_dims, kind), np.random.default_rng(3)
     for u in range(N_USERS):
-        residual, step = case.residual.copy(), rng.standard_normal(n_dims)
-        messages.shift(case.starts[u], case.starts[u + 1], case.rows, case.loads, residual, step)
+        residual, step = case.terms.residual.copy(), rng.standard_normal(n_dims)
+        messages.shift(u, step, case.terms, residual)
         np.testing.assert_allclose(residual, case.observations.residual(case.moved(u, step)), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_dims", DIMS)
+def test_gain_is_what_the_likelihood_grows_by(n_dims, kind):
+    case = Case(n_dims, kind)
+    for u, k in itertools.product(range(N_USERS), range(N_CLUSTERS)):
+        change = case.observations.log_likelihood(case.moved(u, case.means[k] - case.latent[u]))
+        change -= case.observations.log_likelihood(case.latent)
+        assert messages.gain(case.means[k], case.message(u)) == pytest.approx(change, rel=1e-11, abs=1e-11)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,18 +139,38 @@ def test_evidence_is_the_marginal_likelihood_relative_to_where_one_stands(n_dims
     for u in range(N_USERS):
         alone = case.observations.alone(u, case.latent)
         for k in range(N_CLUSTERS):
-            value, _, matrix = case.evidence(u, k)
+            value, message = case.evidence(u, k)
             marginal = alone.log_marginal(case.means[[k]], case.precisions[[k]])
             assert value == pytest.approx(marginal - here, rel=1e-11, abs=1e-11)
-            np.testing.assert_allclose(matrix @ matrix.T, case.precisions[k] + case.pull_and_grip(u)[1], rtol=1e-12, atol=1e-12)
+            expected = case.precisions[k] + message.curvature
+            np.testing.assert_allclose(message.matrix @ message.matrix.T, expected, rtol=1e-12, atol=1e-12)
             if n_dims == 1:
-                pull, grip = case.pull_and_grip(u)
-                exponent, ratio = messages.evidence_of_one(
-                    case.means[k, 0], case.factors[k, 0, 0], case.latent[u, 0], pull[0], grip[0, 0]
-                )
+                numbers = case.latent[u, 0], message.gradient[0], message.curvature[0, 0]
+                exponent, ratio = messages.evidence_of_one(case.means[k, 0], case.factors[k, 0, 0], *numbers)
                 assert exponent + math.log(ratio) == pytest.approx(value, rel=1e-12, abs=1e-12)
     for k in range(N_CLUSTERS):
         assert case.evidence(SILENT, k)[0] == pytest.approx(0.0, abs=1e-14)
+
+
+@pytest.mark.parametrize("n_dims", DIMS)
+def test_evidence_under_another_precision_of_the_observations(n_dims):
+    """That of the same observations whose precision is ratio times what it was, with the same residuals."""
+    case, ratio = Case(n_dims, "own"), 2.5
+    other = Case(n_dims, "own")
+    other.observations.precision = ratio * other.observations.precision
+    other.terms = other.observations.terms(other.latent)
+    for u, k in itertools.product(range(N_USERS), range(N_CLUSTERS)):
+        value = messages.evidence(case.means[k], case.factors[k], ratio, message := case.message(u))
+        expected, wanted = other.evidence(u, k)
+        assert value == pytest.approx(expected, rel=1e-12, abs=1e-12)
+        np.testing.assert_allclose(message.gap, wanted.gap, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(message.matrix, wanted.matrix, rtol=1e-12, atol=1e-13)
+
+
+def test_ratios_are_one_where_a_message_has_none():
+    ratios = np.array([0.5, 2.0])
+    assert messages.ratio_of(1, messages.new_message(2, 0)) == 1.0
+    assert messages.ratio_of(1, messages.new_message(2, 0)._replace(ratios=ratios)) == 2.0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -133,33 +188,33 @@ def test_differences_of_evidence_do_not_depend_on_where_one_stands(n_dims, kind)
 
 
 @precise
-def exact_evidence(mean, factor, latent, pull, grip):
-    """ln of the integral of N(f; mean, factor⁻²) exp((f − latent) pull − (f − latent)² grip / 2), by completing the square."""
-    away, total = mean - latent, factor**2 + grip
-    rest = pull - grip * away
-    return away * pull - grip * away**2 / 2 + rest**2 / (2 * total) + (factor**2 / total).ln() / 2
+def exact_evidence(mean, factor, latent, gradient, curvature):
+    """ln of the integral of N(f; mean, factor⁻²) exp(δ gradient − δ² curvature/2), δ = f − latent, by completing the square."""
+    away, total = mean - latent, factor**2 + curvature
+    rest = gradient - curvature * away
+    return away * gradient - curvature * away**2 / 2 + rest**2 / (2 * total) + (factor**2 / total).ln() / 2
 
 
 STRONG = [0.0, 1.0, 1e2, 1e8, 1e12, 1e16]
 
 
-@pytest.mark.parametrize("grip", STRONG)
-def test_evidence_of_a_number_keeps_its_digits_under_strong_observations(grip):
+@pytest.mark.parametrize("curvature", STRONG)
+def test_evidence_of_a_number_keeps_its_digits_under_strong_observations(curvature):
     """Standing near the observations' own estimate, a prior's mean away from it."""
-    mean, factor, latent, pull = 0.7, 1.3, -0.9, 0.3 * math.sqrt(grip)
-    exponent, ratio = messages.evidence_of_one(mean, factor, latent, pull, grip)
-    assert exponent + math.log(ratio) == pytest.approx(exact_evidence(mean, factor, latent, pull, grip), rel=1e-11)
+    mean, factor, latent, gradient = 0.7, 1.3, -0.9, 0.3 * math.sqrt(curvature)
+    exponent, ratio = messages.evidence_of_one(mean, factor, latent, gradient, curvature)
+    assert exponent + math.log(ratio) == pytest.approx(exact_evidence(mean, factor, latent, gradient, curvature), rel=1e-11)
 
 
-@pytest.mark.parametrize("grip", STRONG)
-def test_evidence_keeps_its_digits_under_strong_observations(grip):
+@pytest.mark.parametrize("curvature", STRONG)
+def test_evidence_keeps_its_digits_under_strong_observations(curvature):
     """The same for a vector of one dimension."""
-    mean, factor, latent, pull = 0.7, 1.3, -0.9, 0.3 * math.sqrt(grip)
-    exact = exact_evidence(mean, factor, latent, pull, grip)
-    vectors = (np.array([v]) for v in (mean, latent, pull, 0.0))
-    matrices = (np.array([[v]]) for v in (factor, grip, 0.0))
-    (mean, latent, pull, gap), (factor, grip, matrix) = vectors, matrices
-    assert messages.evidence(mean, factor, latent, 1.0, pull, grip, gap, matrix) == pytest.approx(exact, rel=1e-11)
+    mean, factor, latent, gradient = 0.7, 1.3, -0.9, 0.3 * math.sqrt(curvature)
+    exact = exact_evidence(mean, factor, latent, gradient, curvature)
+    message = messages.new_message(1, 0)
+    message.at[:], message.gradient[:], message.curvature[:] = latent, gradient, curvature
+    value = messages.evidence(np.array([mean]), np.array([[factor]]), 1.0, message)
+    assert value == pytest.approx(exact, rel=1e-11)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -169,10 +224,10 @@ def test_a_drawn_latent_vector_is_affine_in_its_noise_with_the_posteriors_moment
     case, kernel = Case(n_dims, kind), python_of(messages.draw_latent)
 
     def draw(u, k, noise):
-        _, gap, matrix = case.evidence(u, k)
-        latent, step = case.latent[u].copy(), np.full(n_dims, np.nan)
-        kernel(Scripted(noise), case.means[k], latent, gap, matrix, step)
-        np.testing.assert_allclose(latent, case.latent[u] + step, rtol=1e-14)
+        _, message = case.evidence(u, k)
+        latent = case.latent[u].copy()
+        kernel(Scripted(noise), case.means[k], latent, message)
+        np.testing.assert_allclose(latent, case.latent[u] + message.step, rtol=1e-14)
         return latent
 
     for u in range(N_USERS):
@@ -188,9 +243,10 @@ def test_a_drawn_latent_vector_is_affine_in_its_noise_with_the_posteriors_moment
 def test_one_drawn_number_has_the_posteriors_moments(kind):
     case, kernel = Case(1, kind), python_of(messages.draw_one)
     for u in range(N_USERS):
-        (pull,), ((grip,),) = case.pull_and_grip(u)
+        message = case.message(u)
         for k in range(N_CLUSTERS):
-            parameters = case.means[k, 0], case.factors[k, 0, 0], case.latent[u, 0], pull, grip
+            numbers = case.latent[u, 0], message.gradient[0], message.curvature[0, 0]
+            parameters = case.means[k, 0], case.factors[k, 0, 0], *numbers
             centre, above = (kernel(Scripted([noise]), *parameters) for noise in (0.0, 1.0))
             (mean,), ((variance,),) = case.posterior(u, k)
             assert centre == pytest.approx(mean, rel=1e-11)
@@ -204,13 +260,13 @@ def test_draws_follow_the_posterior(n_dims):
         mean, covariance = case.posterior(u, k)
         draws = []
         for _ in range(N_DRAWS):
+            _, message = case.evidence(u, k)
             if n_dims == 1:
-                (pull,), ((grip,),) = case.pull_and_grip(u)
-                draws.append([messages.draw_one(rng, case.means[k, 0], case.factors[k, 0, 0], case.latent[u, 0], pull, grip)])
+                numbers = case.latent[u, 0], message.gradient[0], message.curvature[0, 0]
+                draws.append([messages.draw_one(rng, case.means[k, 0], case.factors[k, 0, 0], *numbers)])
             else:
-                _, gap, matrix = case.evidence(u, k)
                 latent = case.latent[u].copy()
-                messages.draw_latent(rng, case.means[k], latent, gap, matrix, np.empty(n_dims))
+                messages.draw_latent(rng, case.means[k], latent, message)
                 draws.append(latent)
         deviations = np.array(draws) - mean
         check_mean(deviations, 0.0)
@@ -227,7 +283,7 @@ def test_along_the_common_growth_of_all_deviations(n_dims, kind):
     observations, here = case.observations, case.observations.log_likelihood(case.latent)
     for growth in (-1.0, -0.3, 0.2, 2.0):
         grown = case.latent + growth * (case.latent - centres)
-        np.testing.assert_allclose(observations.residual(grown), case.residual - growth * effect, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(observations.residual(grown), case.terms.residual - growth * effect, rtol=1e-11, atol=1e-12)
         change = slope * growth - 0.5 * curvature * growth**2
         assert change == pytest.approx(observations.log_likelihood(grown) - here, rel=1e-11, abs=1e-11)
 
@@ -242,40 +298,40 @@ def test_a_row_times_latent_numbers(n):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_gram_matrix_says_the_same_as_residuals(seed):
-    """Pulls, and the slope and curvature of common growth."""
+    """Gradients, and the slope and curvature of common growth."""
     by_gram, by_residual = Case(1, "gram", seed), Case(1, "common", seed)
     for u in range(N_USERS):
-        product = messages.row_times(by_gram.gram, u, by_gram.latent)
-        pull = by_gram.precision[0] * (by_gram.weighted[u] - product)
-        assert pull == pytest.approx(by_residual.pull_and_grip(u)[0][0], rel=1e-11, abs=1e-12)
+        gradients = [messages.gradient_of_one(u, case.latent, case.terms) for case in (by_gram, by_residual)]
+        assert gradients[0] == pytest.approx(gradients[1], rel=1e-11, abs=1e-12)
     expected = messages.along(*by_residual.along)
-    arguments = by_gram.z, by_gram.means, by_gram.latent, by_gram.precision, by_gram.gram, by_gram.weighted
-    assert messages.along_gram(*arguments) == pytest.approx(expected[:2], rel=1e-11)
-    assert messages.along_gram(*arguments) == python_of(messages.along_gram)(*arguments)
+    assert messages.along_gram(*by_gram.along) == pytest.approx(expected[:2], rel=1e-11)
+    assert messages.along_gram(*by_gram.along) == python_of(messages.along_gram)(*by_gram.along)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_dimension_has_the_same_pull_and_grip_as_plain_numbers(kind):
+def test_one_dimension_has_the_same_gradient_and_curvature_as_plain_numbers(kind):
     case = Case(1, kind)
     for u in range(N_USERS):
-        pull, grip = case.pull_and_grip(u)
-        start, end = case.starts[u], case.starts[u + 1]
-        number = messages.pull_of_one(start, end, case.rows, case.loads, case.residual, case.precision)
-        assert number == pytest.approx(pull[0], rel=1e-13, abs=1e-14)
-        number = messages.grip_of_one(u, start, end, case.rows, case.loads, case.squares, case.precision)
-        assert number == pytest.approx(grip[0, 0], rel=1e-13, abs=1e-14)
+        gradient, curvature = np.empty(1), np.empty((1, 1))
+        messages.gradient_of(u, case.terms, gradient)
+        messages.curvature_of(u, case.terms, curvature)
+        assert messages.gradient_of_one(u, case.latent, case.terms) == pytest.approx(gradient[0], rel=1e-13, abs=1e-14)
+        assert messages.curvature_of_one(u, case.terms) == pytest.approx(curvature[0, 0], rel=1e-13, abs=1e-14)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_dims", DIMS)
-def test_compiled_numbers_are_those_of_python(n_dims, kind):
+def test_compiled_numbers_are_those_of_python(n_dims, kind, monkeypatch):
     case = Case(n_dims, kind)
-    for u in range(N_USERS):
-        plainly = case.pull_and_grip(u, python_of(messages.pull_of), python_of(messages.grip_of))
-        for got, wanted in zip(case.pull_and_grip(u), plainly, strict=True):
+    compiled = [(case.message(u), *case.evidence(u, 1)) for u in range(N_USERS)]
+    for name in ("gradient_of", "curvature_of", "gradient_of_one", "curvature_of_one"):
+        monkeypatch.setattr(messages, name, python_of(getattr(messages, name)))
+    for u, (message, value, after) in enumerate(compiled):
+        plain, plain_after = case.message(u, python_of(messages.listen)), case.message(u)
+        assert python_of(messages.evidence)(case.means[1], case.factors[1], 1.0, plain_after) == value
+        for got, wanted in zip((*message, *after), (*plain, *plain_after), strict=True):
             np.testing.assert_array_equal(got, wanted)
-        for got, wanted in zip(case.evidence(u, 1), case.evidence(u, 1, python_of(messages.evidence)), strict=True):
-            np.testing.assert_array_equal(got, wanted)
+        assert messages.gain(case.means[0], message) == python_of(messages.gain)(case.means[0], message)
     for got, wanted in zip(messages.along(*case.along), python_of(messages.along)(*case.along), strict=True):
         np.testing.assert_array_equal(got, wanted)
     numbers = 0.3, 1.2, -0.4, 2.0, 0.9

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import gamma, invgamma
 
 import naive
+from dualview.partitions import verbs
 from dualview.partitions.alpha import PAPER, Gamma, InverseGamma, Known
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
 from yardsticks import check_counts, check_law, precise
@@ -22,10 +23,46 @@ def canonical(z):
     return tuple(names.setdefault(int(k), len(names)) for k in z)
 
 
-def test_weights():
-    assert (ChineseRestaurant().spread(0.6), ChineseRestaurant().new_weight(0.6)) == (0.0, 0.6)
-    assert (FiniteDirichlet(3).spread(0.6), FiniteDirichlet(3).new_weight(0.6)) == (pytest.approx(0.2), 0.0)
-    assert OneCluster().new_weight(0.6) == 0.0
+EVERY_PRIOR = {
+    "process": (ChineseRestaurant(), lambda alpha: (0.0, alpha)),
+    "finite": (FiniteDirichlet(3), lambda alpha: (alpha / 3, 0.0)),
+    "one": (OneCluster(), lambda _: (1.0, 0.0)),
+}
+
+
+@pytest.mark.parametrize("name", list(EVERY_PRIOR))
+def test_weights(name):
+    """What a component weighs beyond its users, and a new cluster: of one α, of several, and as compiled code has it."""
+    prior, expected = EVERY_PRIOR[name]
+    alphas = np.array([0.6, 1.0, 40.0])
+    found = prior.offset(alphas), prior.new_weight(alphas, np.array([1, 5, 2]))
+    for alpha, offset, new in zip(alphas, *found, strict=True):
+        record = prior.record(alpha)
+        assert (offset, new) == (prior.offset(alpha), prior.new_weight(alpha, 2)) == pytest.approx(expected(alpha))
+        assert [verbs.weight(n, record) for n in (5, 1, 0)] == pytest.approx([5 + offset, 1 + offset, offset])
+        assert verbs.opens(record) == (new > 0)
+        assert not verbs.opens(record) or verbs.new_weight(3, record) == new
+        assert verbs.concentration(record) == alpha
+
+
+@pytest.mark.parametrize("name", list(EVERY_PRIOR))
+def test_a_record_redrawn_is_that_of_its_new_concentration(name):
+    prior, counts = EVERY_PRIOR[name][0], np.array([4, 2, 1])
+    record = verbs.redraw(np.random.default_rng(1), counts, prior.record(0.6))
+    assert record == prior.record(record.alpha)
+    assert (record.alpha != 0.6) == prior.has_alpha
+
+
+@pytest.mark.parametrize(("counts", "n"), [([4, 1, 2], 3), ([1], 1), ([2, 2], 6)])
+def test_a_clusters_part_of_the_density(counts, n):
+    """What a cluster more, of n users, adds to ln p(partition | α) but for the users' denominator."""
+    alpha, counts = 0.7, np.array(counts)
+    record = ChineseRestaurant(Known(alpha)).record(alpha)
+    added = verbs.log_cluster(n, record) + verbs.log_another(len(counts), record)
+    n_users = counts.sum()
+    denominator = sum(math.log(alpha + i) for i in range(n_users, n_users + n))
+    change = verbs.log_density(np.append(counts, n), record) - verbs.log_density(counts, record)
+    assert added - denominator == pytest.approx(change)
 
 
 def test_components_and_concentration():
@@ -117,7 +154,8 @@ def test_the_concentrations_prior(prior, alpha_prior):
 @pytest.mark.parametrize("prior", [ChineseRestaurant(Known(2.5)), FiniteDirichlet(4, Known(2.5))])
 def test_a_concentration_that_is_known(prior):
     rng, counts = np.random.default_rng(5), np.array([3, 2, 1, 1])
-    assert prior.start_alpha == prior.draw_alpha(rng) == prior.redraw_alpha(rng, counts, 2.5) == 2.5
+    redrawn = verbs.redraw(rng, counts, prior.record(2.5))
+    assert prior.start_alpha == prior.draw_alpha(rng) == verbs.concentration(redrawn) == 2.5
     expected = naive.log_partition(np.repeat(np.arange(4), counts), 2.5, ("finite", 4) if prior.n_components else ("dp", None))
     assert prior.log_density(counts, 2.5) == pytest.approx(expected)
 
@@ -135,5 +173,6 @@ def test_one_cluster_has_nothing_to_learn():
     prior, rng = OneCluster(), np.random.default_rng(7)
     np.testing.assert_array_equal(prior.draw(rng, 5, 1.0), np.zeros(5))
     assert prior.draw_alpha(rng) == 1.0
-    assert prior.redraw_alpha(rng, np.array([5]), 1.0) == 1.0
+    assert verbs.concentration(verbs.redraw(rng, np.array([5]), prior.record(1.0))) == 1.0
+    assert rng.random() == np.random.default_rng(7).random(6)[-1]
     assert prior.log_density(np.array([5]), 1.0) == 0.0

@@ -9,6 +9,7 @@ from checks import ACCEPT
 from dualview.numerics.streams import stream_of
 from dualview.posterior.fresh import Base, FreshClusters, log_chi_squares
 from dualview.posterior.new_users import Candidates, NewUsers
+from dualview.views import base as views
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian import density as densities
 
@@ -40,9 +41,9 @@ def test_density_of_one_number_is_the_integral_over_mean_and_precision(dof: floa
 def test_density_of_a_vector_is_the_average_over_clusters_from_the_base(n_dims: int, dof: float) -> None:
     base, rng = base_of(n_dims, dof), np.random.default_rng(1)
     x = base.means[0] + 0.5
-    mean, precision, covariance, _ = (part[0] for part in base)
-    means, factors = gaussian.draw_from_base(stream_of(rng), 200_000, mean, precision, covariance, dof)
-    drawn = np.exp(densities.log_likelihood(x[None], means, factors))[0]
+    one = views.Base(*(part[0] for part in base))
+    components = gaussian.draw_from_base(stream_of(rng), 200_000, one)
+    drawn = np.exp(densities.log_likelihood(x[None], *components))[0]
     ours = np.exp(FreshClusters(rng, base, 4000).log_density(x)).mean()
     assert abs(drawn.mean() - ours) < ACCEPT * drawn.std() / np.sqrt(len(drawn))
 

@@ -122,7 +122,8 @@ def test_new_users_meet_in_a_new_cluster_as_often_as_the_prior_says(alpha: float
         opened=lambda _rng, _rows, _x: (None, None),
         n_latent=1,
         weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
-        new_weight=np.full(n_draws, alpha),
+        offset=np.zeros(n_draws),
+        new_weight=lambda _n_opened: np.full(n_draws, alpha),
         total=np.full(n_draws, 3.0 + alpha),
         latent=(np.tile(np.arange(1.0 + n_fresh), n_draws)[:, None], np.ones((len(draw), 1, 1))),  # the cluster's number
         shifts=lambda _x: np.zeros((1, 1, 1)),

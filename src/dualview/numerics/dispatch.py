@@ -28,6 +28,11 @@ def supports(record: type, *verbs: str) -> bool:
     return all(verb in _KINDS.get(record, {}) for verb in verbs)
 
 
+def is_own(record: type) -> bool:
+    """Whether a kind is of this package. The disk cache of compiled code would not notice an edit to the functions of others."""
+    return record.__module__.split(".")[0] == __name__.split(".")[0]
+
+
 def _function_of(record: type, verb: str) -> Any:
     functions = _KINDS.get(record, {})
     if verb not in functions:
@@ -84,7 +89,7 @@ def verb(stub: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _records(context: Any, builder: Any, records: Any, value: Any) -> list[tuple[Any, Any]]:
+def _records(builder: Any, records: Any, value: Any) -> list[tuple[Any, Any]]:
     """The records of a tuple, as (type, value)."""
     return [(record, builder.extract_value(value, i)) for i, record in enumerate(records)]
 
@@ -103,7 +108,7 @@ def each(one: Any) -> Callable[..., Any]:
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         calls = [
             _Call(context.typing_context, one.__name__, *given[:-1], record).emit(context, builder, *values[:-1], value)
-            for record, value in _records(context, builder, given[-1], values[-1])
+            for record, value in _records(builder, given[-1], values[-1])
         ]
         return context.make_tuple(builder, result, calls)
 
@@ -127,7 +132,7 @@ def total(one: Any) -> Callable[..., Any]:
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         first, *others = (
             _Call(context.typing_context, one.__name__, *given[:-1], record).emit(context, builder, *values[:-1], value)
-            for record, value in _records(context, builder, given[-1], values[-1])
+            for record, value in _records(builder, given[-1], values[-1])
         )
         add = builder.fadd if isinstance(result, types.Float) else builder.add
         for other in others:
@@ -153,7 +158,7 @@ def in_turn(one: Any) -> Callable[..., Any]:
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         at = context.cast(builder, values[1], given[1], result)
-        for record, value in _records(context, builder, given[-1], values[-1]):
+        for record, value in _records(builder, given[-1], values[-1]):
             own = _Call(context.typing_context, one.__name__, given[0], result, *given[2:-1], record)
             at = own.emit(context, builder, values[0], at, *values[2:-1], value)
             at = context.cast(builder, at, own.signature.return_type, result)

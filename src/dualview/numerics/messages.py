@@ -5,12 +5,12 @@ Observation i is normal with mean Σ_u d_iu · f_u and its own precision w_i. Mo
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.numerics.compiling import compiled, inlined, reordered
+from dualview.numerics.compiling import compiled, in_place, inlined, reordered
 from dualview.numerics.linalg import factorise, solve_lower, solve_lower_transposed
 from dualview.numerics.streams import standard_normal
 
@@ -21,8 +21,8 @@ class Terms(NamedTuple):
     """Observations as the sweep sees them: normal, each linear in the latent vectors of some users.
 
     User u's observations are rows[starts[u]:starts[u + 1]], ascending, with loads (n, q): how each depends on f_u. squares
-    (U, q, q): each user's sum of d dᵀ, used where the precision is one. residual (N,): observation minus expectation, changed in
-    place as latent vectors move. precision: of every observation, (N,), or (1,) when they share one.
+    (U, q, q): each user's sum of d dᵀ, used where the precision is one. residual (N,): observation minus expectation, changed
+    in place as latent vectors move. precision: of every observation, (N,), or (1,) when they share one.
 
     For few users who share most observations, where q = 1 and the precision is one: gram (U, U) = dᵀ d and weighted (U,) = dᵀ
     times the observations without what is known of them. The residual is not used then, and may be empty.
@@ -52,8 +52,8 @@ class Terms(NamedTuple):
 class Message(NamedTuple):
     """What one user's observations say about its latent vector, which is at (q,): gradient (q,) and curvature (q, q) there.
 
-    ratios (C,): by what the observations' precision, and so both, are to be multiplied in each column; empty where clusters share
-    the noise. gap (q,), matrix (q, q) and step (q,) are to work in: see ``evidence`` and ``draw_latent``.
+    ratios (C,): by what the observations' precision, and so both, are to be multiplied in each column; empty where clusters
+    share the noise. gap (q,), matrix (q, q) and step (q,) are to work in: see ``evidence`` and ``draw_latent``.
     """
 
     at: Array
@@ -88,7 +88,7 @@ def row_times(matrix, u, latent):
     return result
 
 
-@compiled
+@in_place
 def gradient_of(u, terms, gradient):
     """In place: the gradient (q,) of one user."""
     rows, loads, residual, precision = terms.rows, terms.loads, terms.residual, terms.precision
@@ -101,7 +101,7 @@ def gradient_of(u, terms, gradient):
             gradient[i] += loads[k, i] * weighted
 
 
-@compiled
+@in_place
 def curvature_of(u, terms, curvature):
     """In place: the curvature (q, q) of user u."""
     rows, loads, precision = terms.rows, terms.loads, terms.precision
@@ -116,7 +116,7 @@ def curvature_of(u, terms, curvature):
                     curvature[i, j] += precision[rows[k]] * loads[k, i] * loads[k, j]
 
 
-@compiled
+@in_place
 def gradient_of_one(u, latent, terms):
     """``gradient_of`` for q = 1: a plain number, by the gram matrix where there is one."""
     rows, loads, residual, precision = terms.rows, terms.loads, terms.residual, terms.precision
@@ -133,7 +133,7 @@ def gradient_of_one(u, latent, terms):
     return result
 
 
-@compiled
+@in_place
 def curvature_of_one(u, terms):
     """``curvature_of`` for q = 1: a plain number."""
     if terms.precision.shape[0] == 1:
@@ -144,7 +144,7 @@ def curvature_of_one(u, terms):
     return result
 
 
-@compiled
+@in_place
 def listen(u, latent, terms, message):
     """In place: the message of one user, but for its ratios."""
     n_dims = latent.shape[1]
@@ -158,7 +158,7 @@ def listen(u, latent, terms, message):
         curvature_of(u, terms, message.curvature)
 
 
-@compiled
+@in_place
 def shift(u, step, terms, residual):
     """In place on the residual: one user's latent vector has moved by step (q,)."""
     rows, loads = terms.rows, terms.loads
@@ -172,7 +172,7 @@ def shift(u, step, terms, residual):
                 residual[rows[k]] -= loads[k, i] * step[i]
 
 
-@compiled
+@in_place
 def gain(mean, message):
     """By how much the log likelihood grows when a user's latent vector becomes the mean."""
     result = 0.0
@@ -235,7 +235,7 @@ def draw_one(rng, mean, factor, latent, gradient, curvature):
     return mean + (gradient - curvature * (mean - latent)) * inverse + standard_normal(rng) * math.sqrt(inverse)
 
 
-@compiled
+@in_place
 def draw_latent(rng, mean, latent, message):
     """In place: a new latent vector from prior and observations, and the step it took; after ``evidence`` of its cluster."""
     gap, step = message.gap, message.step
@@ -275,9 +275,3 @@ def along(z, means, latent, terms):
         slope += weight * effect[t] * terms.residual[t]
         curvature += weight * effect[t] * effect[t]
     return slope, curvature, effect
-
-
-def part_of(terms: Terms, users: slice) -> Any:
-    """The terms of one block of users."""
-    starts = terms.starts[users.start : users.stop + 1]
-    return terms._replace(starts=starts, squares=terms.squares[users], noise=terms.noise[users])

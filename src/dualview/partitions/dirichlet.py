@@ -1,7 +1,7 @@
 """Dirichlet priors of partitions for compiled code: K components with weights from Dir(α/K, …, α/K), and their limit.
 
-n_components = 0 stands for the limit K → ∞, the Dirichlet process, in which a cluster weighs its users and a new one α. With one
-component there is nothing to learn, and no α.
+n_components = 0 stands for the limit K → ∞, the Dirichlet process, in which a cluster weighs its users and a new one α. With
+one component there is nothing to learn, and no α.
 """
 
 import math

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dualview.partitions import verbs
 from dualview.partitions.alpha import PAPER, Concentration, Known
 from dualview.partitions.concentration import AlphaPrior
-from dualview.partitions.dirichlet import Dirichlet, dirichlet
+from dualview.partitions.dirichlet import Dirichlet
 
 Counts = NDArray[np.int64]
 
@@ -36,8 +36,11 @@ class PartitionPrior(Protocol):
     def record(self, alpha: float) -> Any:
         """The prior with this α for compiled code: a record that ``verbs`` know."""
 
-    def weights(self, counts: Counts, alpha: float) -> tuple[NDArray[np.float64], float]:
-        """What each component weighs for one more user, and what a new cluster weighs; 0 when none can be opened."""
+    def offset(self, alpha: Any) -> Any:
+        """What a component weighs beyond its users, for one α or an array of them."""
+
+    def new_weight(self, alpha: Any, n_clusters: Any) -> Any:
+        """What a new cluster weighs beside n_clusters others, for one α or arrays; 0 when none can be opened."""
 
     def log_density(self, counts: Counts, alpha: float) -> float:
         """ln p(partition | α) + ln p(α)."""
@@ -49,7 +52,7 @@ class PartitionPrior(Protocol):
         """A partition from the prior."""
 
 
-class _ByRecord:
+class ByRecord:
     """What follows from the record of a prior and the prior of its concentration."""
 
     concentration: Concentration
@@ -70,59 +73,68 @@ class _ByRecord:
     def record(self, alpha: float) -> Any:
         raise NotImplementedError
 
-    def weights(self, counts: Counts, alpha: float) -> tuple[NDArray[np.float64], float]:
-        record = self.record(alpha)
-        weights = np.array([verbs.weight(n, record) for n in counts], dtype=float)
-        return weights, float(verbs.new_weight(np.count_nonzero(counts), record)) if verbs.opens(record) else 0.0
+    def offset(self, alpha: Any) -> Any:
+        return np.zeros_like(alpha)
+
+    def new_weight(self, alpha: Any, n_clusters: Any) -> Any:  # noqa: ARG002
+        return np.zeros_like(alpha)
 
     def log_density(self, counts: Counts, alpha: float) -> float:
         return float(verbs.log_density(counts, self.record(alpha)))
 
     def draw(self, rng: np.random.Generator, n_users: int, alpha: float) -> NDArray[np.int64]:
         """User after user, by the weights."""
-        z, counts = np.zeros(n_users, dtype=np.int64), np.zeros(self.n_components or 0, dtype=np.int64)
+        z, weights = np.zeros(n_users, dtype=np.int64), [float(self.offset(alpha))] * (self.n_components or 0)
         for u in range(n_users):
-            weights, new = self.weights(counts, alpha)
-            cumulative = np.cumsum([*weights, new])
+            cumulative = np.cumsum([*weights, self.new_weight(alpha, len(weights))])
             z[u] = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
-            if z[u] == len(counts):
-                counts = np.append(counts, 0)
-            counts[z[u]] += 1
+            if z[u] == len(weights):
+                weights.append(float(self.offset(alpha)))
+            weights[z[u]] += 1.0
         return z
 
 
 @dataclass(frozen=True)
-class ChineseRestaurant(_ByRecord):
+class ChineseRestaurant(ByRecord):
     """The Dirichlet process: the number of clusters is inferred. α by (C9)."""
 
     concentration: Concentration = PAPER
     n_components: None = field(default=None, init=False)
 
     def record(self, alpha: float) -> Dirichlet:
-        return dirichlet(alpha, 0, self.alpha_prior)
+        return Dirichlet(alpha, 0.0, 0, self.alpha_prior)
+
+    def new_weight(self, alpha: Any, n_clusters: Any) -> Any:  # noqa: ARG002
+        return alpha
 
 
 @dataclass(frozen=True)
-class FiniteDirichlet(_ByRecord):
+class FiniteDirichlet(ByRecord):
     """K clusters, some of which may be empty. α by the table counts of (C10)."""
 
     n_components: int
     concentration: Concentration = PAPER
 
     def record(self, alpha: float) -> Dirichlet:
-        return dirichlet(alpha, self.n_components, self.alpha_prior)
+        return Dirichlet(alpha, self.offset(alpha), self.n_components, self.alpha_prior)
+
+    def offset(self, alpha: Any) -> Any:
+        return alpha / self.n_components
 
 
 @dataclass(frozen=True)
-class OneCluster(_ByRecord):
+class OneCluster(ByRecord):
     """Everybody in one cluster; no α."""
 
     n_components: int = 1
     has_alpha: bool = False
-    concentration: Concentration = Known(1.0)
+    concentration: Concentration = field(default_factory=lambda: Known(1.0))
 
     def record(self, alpha: float) -> Dirichlet:
-        return dirichlet(alpha, 1, self.alpha_prior)
+        return Dirichlet(alpha, 1.0, 1, self.alpha_prior)
+
+    def offset(self, alpha: Any) -> Any:
+        return np.ones_like(alpha)
 
 
 def partition_prior(n_clusters: int | None, concentration: Concentration = PAPER) -> PartitionPrior:

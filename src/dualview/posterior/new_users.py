@@ -47,19 +47,20 @@ class Candidates:
         alpha = post.flat("alpha") if partition.has_alpha else np.ones(post.n_chains * post.n_draws)
         n_draws = len(alpha)
         owner = table["owner"]
-        spread = np.array([partition.spread(a) for a in alpha])
-        new_weight = np.array([partition.new_weight(a) for a in alpha])
+        self._partition, self._alpha = partition, alpha
+        self.offset = partition.offset(alpha)
+        self._n_clusters = np.bincount(owner, weights=table["count"] > 0, minlength=n_draws)
+        new_weight = self.new_weight(np.zeros(n_draws))
         n_fresh = max(_LEAST_FRESH, -(-_BASE_DRAWS // n_draws)) if new_weight.any() else 0
-        total = np.bincount(owner, weights=table["count"] + spread[owner], minlength=n_draws) + new_weight
+        total = np.bincount(owner, weights=table["count"] + self.offset[owner], minlength=n_draws) + new_weight
         self.n_draws = n_draws
         self.n_fresh = n_fresh
         draw = np.concatenate([owner, np.repeat(np.arange(n_draws), n_fresh)])
-        weight = np.concatenate([table["count"] + spread[owner], np.repeat(new_weight / max(n_fresh, 1), n_fresh)])
+        weight = np.concatenate([table["count"] + self.offset[owner], np.repeat(new_weight / max(n_fresh, 1), n_fresh)])
         order = np.argsort(draw, kind="stable")
         self.draw = draw[order]
         self.weight = weight[order]
         self.total = total
-        self.new_weight = new_weight
         self.component = np.concatenate([np.arange(len(owner)), np.full(n_draws * n_fresh, -1)])[order]
         self.first = np.searchsorted(self.draw, np.arange(n_draws))
         self.known = self.component >= 0
@@ -72,6 +73,10 @@ class Candidates:
         known = Component(table[f"{view}.means"][own], table[f"{view}.factors"][own])
         fresh = FreshClusters(rng, self._post.working_base(view), self.n_fresh) if self.n_fresh else None
         return ViewRows(known, fresh)
+
+    def new_weight(self, n_opened: Array) -> Array:
+        """What a new cluster weighs in each draw (N,), after n_opened (N,) others were opened."""
+        return np.asarray(self._partition.new_weight(self._alpha, self._n_clusters + n_opened), dtype=float)
 
     @property
     def log_prior(self) -> Array:
@@ -389,6 +394,7 @@ class NewUsers:
         """
         rows = self._candidates
         weight, total, vacant = rows.weight.copy(), rows.total.copy(), ~rows.known
+        n_opened = np.zeros(rows.n_draws)
         latent_means, latent_covariances = (part.copy() for part in rows.latent)
         if rows.pooled:  # two who meet in a fresh cluster have the same vector there
             latent_means += _times(rows.roots, rng.standard_normal(latent_means.shape))
@@ -416,10 +422,11 @@ class NewUsers:
                 if latent is not None:
                     means[position, new], covariances[position, new] = latent.first + shift[new], 0.0
                     latent_means[chosen[new]], latent_covariances[chosen[new]] = latent.means, latent.covariances
-            weight[chosen] = np.where(new, 1.0, weight[chosen] + 1.0)
+            weight[chosen] = np.where(new, 1.0 + rows.offset, weight[chosen] + 1.0)
             vacant[chosen] = False
+            n_opened += new
             n_vacant = np.bincount(rows.draw[vacant], minlength=rows.n_draws)
-            weight[vacant] = (rows.new_weight / np.maximum(n_vacant, 1))[rows.draw[vacant]]
+            weight[vacant] = (rows.new_weight(n_opened) / np.maximum(n_vacant, 1))[rows.draw[vacant]]
             total += 1.0
         return Imputed(log_density, means, covariances, places)
 

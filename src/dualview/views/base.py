@@ -69,13 +69,16 @@ class View(Protocol):
         """Vectors given their components."""
 
     def record(self, state: Any, x: Array, rows: Array) -> Any:
-        """The state with its vectors as the sampler sees it: a record of a registered kind; rows: the vectors observed (D, U)."""
+        """The state and its vectors as the sampler sees them: a record of a registered kind. rows (D, U): vectors observed."""
 
     def state(self, record: Any) -> ViewState:
         """What a sweep has left, as a state."""
 
     def restored(self, parts: dict[str, Any]) -> ViewState:
         """The state with these component and base parts, by name."""
+
+    def latent_prior(self, record: Any) -> Components:
+        """The normal prior of the latent vectors of each cluster, of views of latent vectors."""
 
     def is_narrow(self, record: Any, least: float) -> bool:
         """Whether clusters are so narrow in some direction that their variance is below the least, or is no number."""

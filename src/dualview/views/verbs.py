@@ -5,9 +5,9 @@ Columns are clusters, auxiliary components and free room. A kind registers a fun
 (:func:`dualview.numerics.dispatch.register`). Functions change arrays in place; what cannot be changed in place they return
 as a new record. z (U,): the column of every user. table (C, n): log weights of users from ``offset`` on.
 
-The last view of a sampler is that of the latent vectors, and knows the verbs under *latent* as well. The verbs under *splitting*
-belong to records that ``split_start`` makes; views of a kind without it take part in no splits and merges, nor do the others
-beside them.
+The last view of a sampler is that of the latent vectors, and knows the verbs under *latent* as well. The verbs under
+*splitting* belong to records that ``split_start`` makes; views of a kind without it take part in no splits and merges, nor do
+the others beside them.
 """
 
 from dualview.numerics.dispatch import each, in_turn, total, verb
@@ -169,7 +169,7 @@ def propose(rng, s, n, split):
 
 @verb
 def log_weight(s, n, split):
-    """ln of the density of a set's n vectors and proposed parameters over that of the proposal, up to what adds up over users."""
+    """ln of the density of a set's n vectors and parameters over that of the proposal, up to what adds up over users."""
 
 
 @verb

@@ -17,9 +17,14 @@ import naive
 from checks import misfit
 from dualview.distributions import Normal, Wishart
 from dualview.numerics.draws import normal, wishart_factor
+from dualview.numerics.messages import Terms
+from dualview.views.base import Base, Components
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian import density as densities
+from dualview.views.gaussian import kind
 from dualview.views.gaussian import scale as scales
+from dualview.views.gaussian.view import no_view
+from records import base_of, components_of
 from yardsticks import (
     DIGITS,
     EPSILON,
@@ -27,6 +32,7 @@ from yardsticks import (
     check_constant,
     check_law,
     check_mean,
+    leaves,
     positive_definite,
     precise,
     precise_log_gamma,
@@ -56,10 +62,8 @@ class Case:
             base_covariance=self.matrix(),
             base_dof=n_dims + 2.5,
         )
-        self.factors = upper_factor(self.view.precisions)
-        self.base = (self.view.base_mean, self.view.base_precision, self.view.base_covariance, self.view.base_dof)
+        self.components, self.base = components_of(self.view), base_of(self.view)
         self.sums = gaussian.cluster_sums(self.x, self.z, self.view.means)
-        self.counts, self.totals, self.scatters = self.sums
 
     def matrix(self):
         return positive_definite(self.rng, self.n_dims)
@@ -118,7 +122,7 @@ def test_component_precision(n_dims, k):
     """(C1)"""
     case = Case(n_dims)
     view = case.view
-    law = Laws(n_dims).component_precision(view.base_dof, view.base_covariance, case.counts[k], case.scatters[k])
+    law = Laws(n_dims).component_precision(view.base_dof, view.base_covariance, case.sums.counts[k], case.sums.scatters[k])
     points = [case.matrix() for _ in range(N_POINTS)]
     check_ratio(lambda p: case.log_joint(**case.component("precisions", k, p)), law.log_density, points)
 
@@ -128,8 +132,8 @@ def test_component_precision(n_dims, k):
 def test_component_mean(n_dims, k):
     """(C2)"""
     case = Case(n_dims)
-    base_mean, base_precision, *_ = case.base
-    law = Laws(n_dims).component_mean(base_mean, base_precision, case.counts[k], case.totals[k], case.factors[k])
+    own = case.sums.counts[k], case.sums.totals[k], case.components.factors[k]
+    law = Laws(n_dims).component_mean(case.base.mean, case.base.precision, *own)
     points = case.rng.standard_normal((N_POINTS, n_dims))
     check_ratio(lambda p: case.log_joint(**case.component("means", k, p)), law.log_density, points)
 
@@ -156,7 +160,7 @@ def test_base_precision(n_dims):
 def test_base_covariance(n_dims):
     """(C5)"""
     case = Case(n_dims)
-    law = Laws(n_dims).base_covariance(case.factors, case.view.base_dof)
+    law = Laws(n_dims).base_covariance(case.components.factors, case.view.base_dof)
     points = [case.matrix() for _ in range(N_POINTS)]
     check_ratio(lambda p: case.log_joint(base_covariance=p), law.log_density, points)
 
@@ -170,8 +174,7 @@ def test_the_density_of_a_view_is_the_joint(n_dims):
         view.base_dof += 0.3 * n**2
 
     def density(view):
-        base = (view.base_mean, view.base_precision, view.base_covariance, view.base_dof)
-        return densities.log_view(case.x, case.z, view.means, upper_factor(view.precisions), *base)
+        return densities.log_view(case.x, case.z, components_of(view), base_of(view))
 
     check_ratio(lambda view: case.log_joint(**vars(view)), density, points)
 
@@ -240,8 +243,8 @@ def test_log_likelihood_tables_are_scipys_densities(n_dims):
     covariances = np.linalg.inv(case.view.precisions)
     laws = [multivariate_normal(mean, covariance) for mean, covariance in zip(case.view.means, covariances, strict=True)]
     expected = np.column_stack([law.logpdf(case.x) for law in laws])
-    np.testing.assert_allclose(densities.log_likelihood(case.x, case.view.means, case.factors), expected, rtol=1e-9)
-    assigned = densities.log_assigned(case.x, case.z, case.view.means, case.factors)
+    np.testing.assert_allclose(densities.log_likelihood(case.x, case.view.means, case.components.factors), expected, rtol=1e-9)
+    assigned = densities.log_assigned(case.x, case.z, case.components)
     assert assigned == pytest.approx(expected[np.arange(N_USERS), case.z].sum())
 
 
@@ -260,7 +263,7 @@ def check_sums(case, sums, users):
 def test_cluster_sums_are_plain_sums(n_dims):
     case = Case(n_dims)
     check_sums(case, case.sums, slice(None))
-    assert case.counts[-1] == 0
+    assert case.sums.counts[-1] == 0
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
@@ -268,7 +271,7 @@ def test_cluster_sums_are_plain_sums(n_dims):
 def test_sums_of_two_sets_of_users_join(n_dims, cut):
     case = Case(n_dims)
     sums, more = (gaussian.cluster_sums(case.x[part], case.z[part], case.view.means) for part in np.split(np.arange(12), [cut]))
-    gaussian.join_sums(*sums, *more)
+    gaussian.join_sums(sums, more)
     check_sums(case, sums, slice(None))
 
 
@@ -279,42 +282,40 @@ def test_inverse_scales_keep_digits_however_far_the_points(n_dims, far):
     rng = np.random.default_rng(30 + n_dims)
     base_covariance, centre = positive_definite(rng, n_dims), rng.standard_normal((1, n_dims))
     x = far * np.outer(rng.standard_normal(5), rng.standard_normal(n_dims)) + rng.standard_normal((5, n_dims))
-    counts, _, scatters = gaussian.cluster_sums(x, np.zeros(5, dtype=np.int64), centre)
-    laws = Laws(n_dims)
-    laws.component_precision(4.0, base_covariance / 4.0, counts[0], scatters[0])
+    sums, laws = gaussian.cluster_sums(x, np.zeros(5, dtype=np.int64), centre), Laws(n_dims)
+    laws.component_precision(4.0, base_covariance / 4.0, sums.counts[0], sums.scatters[0])
     triangle = np.linalg.qr(np.vstack([np.linalg.cholesky(base_covariance).T, x - centre]), mode="r")
     np.testing.assert_allclose(np.diagonal(laws.matrix), np.abs(np.diagonal(triangle)), rtol=1e3 * EPSILON * far)
     product = base_covariance + (x - centre).T @ (x - centre)
     np.testing.assert_allclose(laws.matrix @ laws.matrix.T, product, rtol=1e-12, atol=1e-12 * np.abs(product).max())
 
 
-def laws_of_base(case, means, precisions):
+def laws_of_base(case, components):
     """Whitened means and directions of precisions against (M2) and (M3)."""
-    n_dims, (base_mean, base_precision, base_covariance, base_dof) = case.n_dims, case.base
-    direction = np.arange(1.0, n_dims + 1)
-    scale = np.linalg.inv(base_dof * base_covariance)
-    check_law((means - base_mean) @ direction / np.sqrt(direction @ np.linalg.solve(base_precision, direction)), norm.cdf)
+    n_dims, base, (means, factors) = case.n_dims, case.base, components
+    precisions, direction = factors @ factors.transpose(0, 2, 1), np.arange(1.0, n_dims + 1)
+    scale = np.linalg.inv(base.dof * base.covariance)
+    check_law((means - base.mean) @ direction / np.sqrt(direction @ np.linalg.solve(base.precision, direction)), norm.cdf)
     along = np.einsum("i,kij,j->k", direction, precisions, direction) / (direction @ scale @ direction)
-    check_law(along, chi2(base_dof).cdf)
-    log_determinant = digamma((base_dof - np.arange(n_dims)) / 2).sum() + n_dims * math.log(2) + np.linalg.slogdet(scale)[1]
+    check_law(along, chi2(base.dof).cdf)
+    log_determinant = digamma((base.dof - np.arange(n_dims)) / 2).sum() + n_dims * math.log(2) + np.linalg.slogdet(scale)[1]
     check_mean(np.linalg.slogdet(precisions)[1], log_determinant)
-    check_mean(np.arctan(means - base_mean) * np.arctan(np.trace(precisions, axis1=1, axis2=2))[:, None], 0.0)
+    check_mean(np.arctan(means - base.mean) * np.arctan(np.trace(precisions, axis1=1, axis2=2))[:, None], 0.0)
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_components_from_the_base_follow_it(n_dims):
     """(M2), (M3)"""
     case = Case(n_dims)
-    means, factors = gaussian.draw_from_base(np.random.default_rng(4), N_DRAWS, *case.base)
-    laws_of_base(case, means, factors @ factors.transpose(0, 2, 1))
+    laws_of_base(case, gaussian.draw_from_base(np.random.default_rng(4), N_DRAWS, case.base))
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_components_are_drawn_into_their_places_only(n_dims):
     case = Case(n_dims)
-    means, factors = np.full((6, n_dims), 9.0), np.full((6, n_dims, n_dims), 9.0)
-    gaussian.draw_into(np.random.default_rng(4), 2, 5, means, factors, *case.base)
-    for array, drawn in zip((means, factors), gaussian.draw_from_base(np.random.default_rng(4), 3, *case.base), strict=True):
+    components = Components(np.full((6, n_dims), 9.0), np.full((6, n_dims, n_dims), 9.0))
+    gaussian.draw_into(np.random.default_rng(4), 2, 5, components, case.base)
+    for array, drawn in zip(components, gaussian.draw_from_base(np.random.default_rng(4), 3, case.base), strict=True):
         np.testing.assert_array_equal(array[2:5], drawn)
         np.testing.assert_array_equal(array[[0, 1, 5]], 9.0)
 
@@ -324,8 +325,8 @@ def test_empty_components_are_redrawn_from_the_base(n_dims):
     case = Case(n_dims)
     z, means = np.zeros(N_USERS, dtype=np.int64), np.zeros((N_DRAWS + 1, n_dims))
     sums = gaussian.cluster_sums(case.x, z, means)
-    means, factors = gaussian.draw_components(np.random.default_rng(5), *sums, *case.base)
-    laws_of_base(case, means[1:], (factors @ factors.transpose(0, 2, 1))[1:])
+    means, factors = gaussian.draw_components(np.random.default_rng(5), sums, case.base)
+    laws_of_base(case, Components(means[1:], factors[1:]))
 
 
 def drawn_wishart(rng, law):
@@ -343,26 +344,26 @@ def drawn_normal(rng, law):
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_components_are_drawn_one_after_another_from_their_laws(n_dims):
     case, laws = Case(n_dims), Laws(n_dims)
-    base_mean, base_precision, base_covariance, base_dof = case.base
-    means, factors = gaussian.draw_components(np.random.default_rng(6), *case.sums, *case.base)
+    base, sums = case.base, case.sums
+    means, factors = gaussian.draw_components(np.random.default_rng(6), sums, base)
     rng = np.random.default_rng(6)
     for k in range(N_COMPONENTS):
-        law = laws.component_precision(base_dof, base_covariance, case.counts[k], case.scatters[k])
+        law = laws.component_precision(base.dof, base.covariance, sums.counts[k], sums.scatters[k])
         np.testing.assert_allclose(factors[k], drawn_wishart(rng, law), rtol=1e-9, atol=1e-12)
-        law = laws.component_mean(base_mean, base_precision, case.counts[k], case.totals[k], factors[k])
+        law = laws.component_mean(base.mean, base.precision, sums.counts[k], sums.totals[k], factors[k])
         np.testing.assert_allclose(means[k], drawn_normal(rng, law), rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_base_parameters_are_drawn_each_given_the_newest_others(n_dims):
     case, laws = Case(n_dims), Laws(n_dims)
-    means, factors, base_precision, base_dof = case.view.means, case.factors, case.view.base_precision, case.view.base_dof
-    drawn = gaussian.draw_base(np.random.default_rng(7), means, factors, base_precision, base_dof)
+    means, factors = case.components
+    drawn = gaussian.draw_base(np.random.default_rng(7), case.components, case.base)
     rng = np.random.default_rng(7)
-    base_mean = drawn_normal(rng, laws.base_mean(means, base_precision))
-    precision_factor = drawn_wishart(rng, laws.base_precision(means, base_mean))
-    covariance_factor = drawn_wishart(rng, laws.base_covariance(factors, base_dof))
-    expected = base_mean, precision_factor @ precision_factor.T, covariance_factor @ covariance_factor.T
+    mean = drawn_normal(rng, laws.base_mean(means, case.base.precision))
+    precision_factor = drawn_wishart(rng, laws.base_precision(means, mean))
+    covariance_factor = drawn_wishart(rng, laws.base_covariance(factors, case.base.dof))
+    expected = Base(mean, precision_factor @ precision_factor.T, covariance_factor @ covariance_factor.T, case.base.dof)
     for got, wanted in zip(drawn, expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
 
@@ -371,32 +372,33 @@ def test_base_parameters_are_drawn_each_given_the_newest_others(n_dims):
 def test_a_view_is_redrawn_scales_first_then_components_then_base(n_dims):
     """The columns of W_0's factor, where there are several, its scale and β; each given the newest of the others."""
     case = Case(n_dims)
-    base_mean, base_precision, base_covariance, base_dof = case.base
-    drawn = gaussian.redraw_view(np.random.default_rng(11), *case.sums, *case.base)
+    base, sums = case.base, case.sums
+    drawn = gaussian.redraw_view(np.random.default_rng(11), sums, base)
     rng = np.random.default_rng(11)
-    base_factor = np.linalg.cholesky(base_covariance)
-    whitened = scales.whiten(case.scatters, base_factor)
+    covariance = base.covariance
+    base_factor = np.linalg.cholesky(covariance)
+    whitened = scales.whiten(sums.scatters, base_factor)
     if n_dims > 1:
-        scales.redraw_columns(rng, case.counts, whitened, base_factor, base_dof)
-        base_covariance = base_factor @ base_factor.T
+        scales.redraw_columns(rng, sums.counts, whitened, base_factor, base.dof)
+        covariance = base_factor @ base_factor.T
     roots = scales.scatter_roots(whitened)
-    scale, base_dof = scales.draw_scales(rng, case.counts, roots, np.trace(base_covariance), base_dof)
-    base = base_mean, base_precision, scale * base_covariance, base_dof
-    means, factors = gaussian.draw_components(rng, *case.sums, *base)
-    expected = means, factors, *gaussian.draw_base(rng, means, factors, base_precision, base_dof), base_dof
-    for got, wanted in zip(drawn, expected, strict=True):
+    scale, dof = scales.draw_scales(rng, sums.counts, roots, np.trace(covariance), base.dof)
+    base = Base(base.mean, base.precision, scale * covariance, dof)
+    components = gaussian.draw_components(rng, sums, base)
+    expected = components, gaussian.draw_base(rng, components, base)
+    for got, wanted in zip(leaves(drawn), leaves(expected), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-11, atol=1e-13)
 
 
 def redrawn_from_prior(rng, z, n_dims, n_rounds):
-    """A view from its prior with data given it, then rounds given the data: x, means, factors and base after them."""
-    base = naive.draw_view(rng, 0, (np.zeros(n_dims), np.eye(n_dims)))
-    base = (base.base_mean, base.base_precision, base.base_covariance, base.base_dof)
-    means, factors = gaussian.draw_from_base(rng, z.max() + 2, *base)
+    """A view from its prior with data given it, then rounds given the data: x, components and base after them."""
+    base = base_of(naive.draw_view(rng, 0, (np.zeros(n_dims), np.eye(n_dims))))
+    components = gaussian.draw_from_base(rng, z.max() + 2, base)
+    means, factors = components
     x = np.array([means[k] + np.linalg.solve(factors[k].T, rng.standard_normal(n_dims)) for k in z])
     for _ in range(n_rounds):
-        means, factors, *base = gaussian.redraw_view(rng, *gaussian.cluster_sums(x, z, means), *base)
-    return x, means, factors, *base
+        components, base = gaussian.redraw_view(rng, gaussian.cluster_sums(x, z, components.means), base)
+    return x, components, base
 
 
 @pytest.mark.parametrize("n_dims", [1, 2])
@@ -405,13 +407,13 @@ def test_a_view_redrawn_from_its_prior_stays_in_it(n_dims):
     rng, z = np.random.default_rng(9), np.array([0, 0, 0, 1, 1, 0])
     rows = []
     for _ in range(N_DRAWS):
-        x, means, factors, base_mean, base_precision, base_covariance, base_dof = redrawn_from_prior(rng, z, n_dims, 3)
-        from_base = means - base_mean
-        away = np.einsum("ki,ij,kj->k", from_base, base_precision, from_base)
+        x, (means, factors), base = redrawn_from_prior(rng, z, n_dims, 3)
+        from_base = means - base.mean
+        away = np.einsum("ki,ij,kj->k", from_base, base.precision, from_base)
         fit = (np.einsum("uji,uj->ui", factors[z], x - means[z]) ** 2).sum()
-        sizes = base_dof * np.einsum("kij,il,klj->k", factors, base_covariance, factors)
-        bases = [base_mean @ base_mean, n_dims * np.trace(base_precision), n_dims * np.trace(base_covariance)]
-        rows.append([*bases, n_dims / (base_dof - n_dims + 1), *away, fit, *chi2.cdf(sizes, n_dims * base_dof)])
+        sizes = base.dof * np.einsum("kij,il,klj->k", factors, base.covariance, factors)
+        bases = [base.mean @ base.mean, n_dims * np.trace(base.precision), n_dims * np.trace(base.covariance)]
+        rows.append([*bases, n_dims / (base.dof - n_dims + 1), *away, fit, *chi2.cdf(sizes, n_dims * base.dof)])
     columns = np.array(rows).T
     for column, dof in zip(columns, [n_dims, n_dims**2, n_dims**2, 1, *3 * [n_dims], 6 * n_dims], strict=False):
         check_law(column, chi2(dof).cdf)
@@ -420,13 +422,21 @@ def test_a_view_redrawn_from_its_prior_stays_in_it(n_dims):
 
 
 def test_a_view_of_no_dimensions_is_left_alone():
-    nothing = np.empty(0), np.empty((0, 0)), np.empty((0, 0)), 2.5
-    sums = gaussian.cluster_sums(np.empty((4, 0)), np.array([0, 1, 1, 0]), np.empty((2, 0)))
-    rng = np.random.default_rng(10)
-    means, factors, *base = gaussian.redraw_view(rng, *sums, *nothing)
-    assert (means.shape, factors.shape, base[3]) == ((2, 0), (2, 0, 0), 2.5)
-    gaussian.draw_into(rng, 0, 2, means, factors, *nothing)
+    """Nothing is drawn for it, and it adds nothing."""
+    rng, z, nothing, terms = np.random.default_rng(10), np.array([0, 1, 1, 0]), no_view(4, 2), Terms.none(4)
+    redrawn = kind.redraw(rng, z, nothing)
+    assert [leaf.shape for leaf in redrawn.components] == [(2, 0), (2, 0, 0)]
+    assert redrawn.base.dof == nothing.base.dof
+    assert kind.move_together(rng, z, terms, redrawn).base.dof == nothing.base.dof
+    opened = kind.open_columns(rng, 3, 1, True, redrawn)
+    assert opened.components.means.shape == (6, 0)
     assert rng.random() == np.random.default_rng(10).random()
+    table = np.zeros((6, 4))
+    kind.score(table, 0, 0, 4, 2, opened)
+    np.testing.assert_array_equal(table, 0.0)
+    assert kind.log_density(z, 1.5, opened) == 1.5
+    assert kind.base_width(opened) == kind.component_width(opened) == 0
+    assert not kind.collapsed(opened)
 
 
 @pytest.mark.parametrize(("diagonal", "bad"), [([1.0, 1e-27], False), ([1.0, 1e-29], True), ([math.nan, 1.0], True)])
@@ -441,21 +451,21 @@ def test_compiled_numbers_are_those_of_python(n_dims):
     case = Case(n_dims)
     scratch = np.linalg.cholesky(case.view.base_covariance), np.empty((n_dims, n_dims)), np.empty(n_dims)
     pieces = [
-        (densities.misfit, case.factors[0], case.view.base_covariance, *scratch),
-        (densities.log_likelihood, case.x, case.view.means, case.factors),
-        (densities.log_components_prior, case.view.means, case.factors, *case.base),
-        (densities.log_base_prior, *case.base),
-        (densities.log_view, case.x, case.z, case.view.means, case.factors, *case.base),
+        (densities.misfit, case.components.factors[0], case.view.base_covariance, *scratch),
+        (densities.log_likelihood, case.x, case.view.means, case.components.factors),
+        (densities.log_components_prior, case.components, case.base),
+        (densities.log_base_prior, case.base),
+        (densities.log_view, case.x, case.z, case.components, case.base),
     ]
     for kernel, *arguments in pieces:
         np.testing.assert_array_equal(kernel(*arguments), python_of(kernel)(*arguments))
     draws = [
-        (gaussian.draw_components, *case.sums, *case.base),
-        (gaussian.draw_base, case.view.means, case.factors, case.view.base_precision, case.view.base_dof),
-        (gaussian.draw_from_base, 3, *case.base),
-        (gaussian.redraw_view, *case.sums, *case.base),
+        (gaussian.draw_components, case.sums, case.base),
+        (gaussian.draw_base, case.components, case.base),
+        (gaussian.draw_from_base, 3, case.base),
+        (gaussian.redraw_view, case.sums, case.base),
     ]
     for kernel, *arguments in draws:
         compiled, plain = (f(np.random.default_rng(8), *arguments) for f in (kernel, python_of(kernel)))
-        for got, wanted in zip(compiled, plain, strict=True):
+        for got, wanted in zip(leaves(compiled), leaves(plain), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-12)  # two libraries for hypot differ in the last digit

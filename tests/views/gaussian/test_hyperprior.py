@@ -12,11 +12,13 @@ from dualview.behaviors.likelihoods.linked import LinearLink, Slopes
 from dualview.distributions import Wishart
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED, Hyperprior
 from dualview.units import GaussianPrior, Whitening
-from dualview.views import GaussianView, PooledView
+from dualview.views import GaussianView, SharedVectorView
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian import density as densities
 from dualview.views.gaussian import scale as scales
-from yardsticks import COMPILED, check_constant, check_law, check_mean, positive_definite, python_of, upper_factor
+from dualview.views.shared.density import log_shared
+from records import base_of, components_of
+from yardsticks import COMPILED, check_constant, check_law, check_mean, leaves, positive_definite, python_of
 
 DIMS = [1, 2, 4]
 PRIORS = [PUBLISHED, FINITE_VARIANCES, Hyperprior(6, 5, 4)]
@@ -89,11 +91,7 @@ def test_density_of_a_view(n_dims, hyperprior):
     views = [Case(n_dims, hyperprior, seed).view for seed in range(2, N_POINTS + 2)]
     for n, view in enumerate(views):
         view.base_dof += 0.3 * n**2
-    bases = [(v.base_mean, v.base_precision, v.base_covariance, v.base_dof) for v in views]
-    found = [
-        densities.log_view(case.x, case.z, v.means, upper_factor(v.precisions), *base, hyperprior)
-        for v, base in zip(views, bases, strict=True)
-    ]
+    found = [densities.log_view(case.x, case.z, components_of(view), base_of(view), hyperprior) for view in views]
     check_ratio([case.log_joint(**vars(view)) for view in views], found)
 
 
@@ -106,17 +104,16 @@ def test_density_of_shared_vectors(n_dims, hyperprior):
         (rng.standard_normal((3, n_dims)), rng.standard_normal(n_dims), positive_definite(rng, n_dims)) for _ in range(N_POINTS)
     ]
     wanted = [naive.log_pooled_prior(*state, case.constants, case.nu) for state in states]
-    check_ratio(wanted, [densities.log_pooled(*state, hyperprior) for state in states])
+    check_ratio(wanted, [log_shared(*state, hyperprior) for state in states])
 
 
 @pytest.mark.skipif(not COMPILED, reason="without a compiler both are the same")
 @pytest.mark.parametrize("n_dims", [1, 3])
 def test_compiled_equals_plain_python(n_dims):
     case, view = Case(n_dims, FINITE_VARIANCES), Case(n_dims, FINITE_VARIANCES).view
-    base = (view.base_mean, view.base_precision, view.base_covariance, view.base_dof)
     sums = gaussian.cluster_sums(case.x, case.z, view.means)
     drawn = [
-        redraw(np.random.default_rng(3), *sums, *base, FINITE_VARIANCES)
+        leaves(redraw(np.random.default_rng(3), sums, base_of(view), FINITE_VARIANCES))
         for redraw in (gaussian.redraw_view, python_of(gaussian.redraw_view))
     ]
     for got, wanted in zip(*drawn, strict=True):
@@ -135,12 +132,15 @@ def test_draws_from_the_prior(n_dims, hyperprior):
     """(M5′) and (M7′), and the t distribution of means that the docstring promises."""
     rng = np.random.default_rng(4)
     states = [GaussianView(n_dims, hyperprior).draw_prior(rng, 1) for _ in range(1500)]
-    check_mean([s.base_precision for s in states], np.eye(n_dims))
-    spare = np.array([s.base_dof for s in states]) - (n_dims - 1 + hyperprior.least_of_vectors)
+    check_mean([s.base.precision for s in states], np.eye(n_dims))
+    spare = np.array([s.base.dof for s in states]) - (n_dims - 1 + hyperprior.least_of_vectors)
     check_law(n_dims / spare, chi2.cdf, 1)
-    shared = [PooledView(n_dims, hyperprior).draw_prior(rng, 1) for _ in range(1500)]
-    for drawn in (states, shared):
-        away = np.array([s.components.means[0, 0] - s.base_mean[0] for s in drawn])
+    shared = [SharedVectorView(n_dims, hyperprior).draw_prior(rng, 1) for _ in range(1500)]
+    away_from_base = (
+        [s.components.means[0, 0] - s.base.mean[0] for s in states],
+        [s.means[0, 0] - s.base_mean[0] for s in shared],
+    )
+    for away in map(np.array, away_from_base):
         scale = math.sqrt((n_dims - 1 + hyperprior.of_means) / hyperprior.of_means)
         check_law(away / scale, t.cdf, hyperprior.of_means)
 

@@ -10,13 +10,14 @@ from scipy.linalg import block_diag
 import naive
 from dualview.distributions import Normal
 from dualview.numerics.streams import random, stream_of
+from dualview.views.base import Base
 from dualview.views.gaussian import location
 from numerics.observations import Observations
 from views.gaussian.test_conditionals import check_ratio
 from yardsticks import check_counts, check_mean, positive_definite, python_of
 
-APART = ["common, one user each", "noise of each user"]
-KINDS = [(1, "gram"), *itertools.product([1, 2, 3], ["common", "own", *APART])]
+INDEPENDENT = ["common, one user each", "noise of each user"]
+KINDS = [(1, "gram"), *itertools.product([1, 2, 3], ["common", "own", *INDEPENDENT])]
 N_COMPONENTS = 5  # the last one is empty
 KERNELS = [
     "one_user_each",
@@ -27,8 +28,8 @@ KERNELS = [
     "add_effects",
     "add_observations",
     "draw_step",
-    "add_apart",
-    "steps_apart",
+    "add_independent",
+    "independent_steps",
     "step_of_group",
     "take_step",
     "random_order",
@@ -44,7 +45,7 @@ def numbers_run_over():
 
 def observations_of(rng, n_users, n_dims, kind, n_outcomes):
     """Those of one user each stand in the order of their users."""
-    if kind not in APART:
+    if kind not in INDEPENDENT:
         return Observations(rng, n_users, n_dims, kind, n_outcomes)
     made = Observations(rng, n_users, n_dims, "cluster", n_outcomes)
     made.design = made.design[np.argsort(np.abs(made.design).sum(axis=2).argmax(axis=1), kind="stable")]
@@ -65,7 +66,8 @@ class Case:
             self.z = rng.integers(0, n_components, n_components + 20)
         self.kind, self.observations = kind, observations_of(rng, len(self.z), n_dims, kind, n_outcomes)
         self.latent, self.means = rng.standard_normal((len(self.z), n_dims)), rng.standard_normal((n_components, n_dims))
-        self.base = (rng.standard_normal(n_dims), positive_definite(rng, n_dims), positive_definite(rng, n_dims), n_dims + 1.5)
+        mean, precision, covariance = rng.standard_normal(n_dims), *(positive_definite(rng, n_dims) for _ in range(2))
+        self.base = Base(mean, precision, covariance, n_dims + 1.5)
         precisions = np.array([positive_definite(rng, n_dims) for _ in range(n_components)])
         self.view = naive.ViewState(self.means, precisions, *self.base)
 
@@ -84,12 +86,12 @@ class Case:
         """The law of all steps, as the kernels have it; their matrices are lower halves."""
         terms, places = self.observations.terms(self.latent), self.n_dims * np.arange(self.n_components)
         linear, matrix = np.zeros(self.size), np.zeros((self.size, self.size))
-        if self.kind in APART:
+        if self.kind in INDEPENDENT:
             blocks = np.zeros((self.n_components, self.n_dims, self.n_dims))
-            location.add_apart(self.z, terms, linear, blocks)
+            location.add_independent(self.z, terms, linear, blocks)
             matrix = block_diag(*blocks)
         elif self.kind == "gram":
-            location.add_gram(places, self.z, self.latent, *terms[5:8], linear, matrix)
+            location.add_gram(places, self.z, self.latent, terms, linear, matrix)
         else:
             location.add_observations(places, self.z, terms, linear, matrix)
         location.add_prior(np.arange(self.n_components), self.means, self.base, linear, matrix)
@@ -101,8 +103,8 @@ class Case:
         effects = np.einsum("tui,uk->tki", self.observations.design, np.eye(self.n_components)[self.z])
         effects = effects.reshape(len(effects), -1)
         weighted = effects.T * self.observations.weights
-        linear = (self.base[0] - means) @ self.base[1]
-        matrix = np.kron(np.eye(self.n_components), self.base[1]) + weighted @ effects
+        linear = (self.base.mean - means) @ self.base.precision
+        matrix = np.kron(np.eye(self.n_components), self.base.precision) + weighted @ effects
         return linear.ravel() + weighted @ self.observations.residual(latent), matrix
 
     def move(self, rng, kernel=location.relocate):
@@ -111,7 +113,7 @@ class Case:
         terms, before = self.observations.terms(latent), self.means.copy()
         means = kernel(rng, self.z, self.means, self.base, latent, terms)
         np.testing.assert_array_equal(self.means, before)
-        return means, latent, terms[4]
+        return means, latent, terms.residual
 
     def check(self, means, latent, residual):
         """Deviations are as before, residuals those of the new vectors; beside a gram matrix nobody has touched them."""
@@ -148,7 +150,7 @@ def test_compiled_numbers_are_those_of_python(name, monkeypatch):
     """Each kernel in turn as plain Python, inside of others that are."""
     cases = [Case(n_dims, kind) for n_dims, kind in KINDS] + [Case(1, "common", n_components=40)]
     wanted = [case.move(stream_of(np.random.default_rng(2))) for case in cases]
-    for user in ("add_observations", "steps_apart", "step_of_group", name):
+    for user in ("add_observations", "independent_steps", "step_of_group", name):
         monkeypatch.setattr(location, user, python_of(getattr(location, user)))
     for case, numbers in zip(cases, wanted, strict=True):
         again = case.move(stream_of(np.random.default_rng(2)), python_of(location.relocate))
@@ -171,10 +173,10 @@ def test_pieces_of_the_observations_add_up(n_dims, kind, n_pieces, monkeypatch):
     monkeypatch.setattr(location, "tabulate_effects", counting)
     places, linear, matrix = n_dims * np.arange(N_COMPONENTS), np.zeros(case.size), np.zeros((case.size, case.size))
     python_of(location.add_observations)(places, case.z, case.observations.terms(case.latent), linear, matrix)
-    expected_linear, expected = case.dense_law(means=np.tile(case.base[0], (N_COMPONENTS, 1)))
+    expected_linear, expected = case.dense_law(means=np.tile(case.base.mean, (N_COMPONENTS, 1)))
     assert heights == [12 // n_pieces] * n_pieces
     np.testing.assert_allclose(linear, expected_linear, rtol=1e-11, atol=1e-11)
-    prior = np.kron(np.eye(N_COMPONENTS), case.base[1])
+    prior = np.kron(np.eye(N_COMPONENTS), case.base.precision)
     np.testing.assert_allclose(matrix, np.tril(expected - prior), rtol=1e-11, atol=1e-11)
 
 
@@ -246,14 +248,14 @@ def test_a_cluster_whose_vector_is_known_in_one_direction_only_stays():
     assert (means[:3] != case.means[:3]).all()
 
 
-@pytest.mark.parametrize("kind", ["gram", "common", *APART])
+@pytest.mark.parametrize("kind", ["gram", "common", *INDEPENDENT])
 def test_empty_clusters_come_from_their_prior(kind):
     n_dims = 1 if kind == "gram" else 2
     case = Case(n_dims, kind)
     draws = np.array([case.move(stream_of(np.random.default_rng(seed)))[0][-1] for seed in range(2000)])
-    check_mean(draws, case.base[0])
-    away = draws - case.base[0]
-    check_mean(np.einsum("ni,nj->nij", away, away), np.linalg.inv(case.base[1]))
+    check_mean(draws, case.base.mean)
+    away = draws - case.base.mean
+    check_mean(np.einsum("ni,nj->nij", away, away), np.linalg.inv(case.base.precision))
 
 
 @pytest.mark.parametrize(("rows", "each"), [([], True), ([0, 1, 2], True), ([0, 2, 1], False), ([0, 1, 1], False)])
@@ -261,14 +263,14 @@ def test_observations_in_the_order_of_their_users_are_of_one_each(rows, each):
     assert location.one_user_each(np.array(rows, dtype=np.uint32)) == each
 
 
-@pytest.mark.parametrize(("kind", "share"), [("gram", 1.0), ("common", location.SHARE), *((kind, 1.0) for kind in APART)])
+@pytest.mark.parametrize(("kind", "share"), [("gram", 1.0), ("common", location.SHARE), *((kind, 1.0) for kind in INDEPENDENT)])
 def test_clusters_that_share_threads_move_in_some_of_the_steps(kind, share):
     """Whether they do is decided by the first number of the stream."""
     case, kernels = Case(1, kind), (location.relocate_in_turn, python_of(location.relocate_in_turn))
     for seed in range(40):
         first = stream_of(np.random.default_rng(seed))
         moves = random(first) < share
-        expected = case.move(first) if moves else (case.means, case.latent, case.observations.terms(case.latent)[4])
+        expected = case.move(first) if moves else (case.means, case.latent, case.observations.terms(case.latent).residual)
         for kernel in kernels:
             for got, wanted in zip(case.move(stream_of(np.random.default_rng(seed)), kernel), expected, strict=True):
                 np.testing.assert_array_equal(got, wanted)

@@ -264,11 +264,8 @@ class LatentCase(Case):
 
     def parameters(self):
         """Those of the density, from the kernel that looks along the orbit."""
-        starts, rows, loads, _, residual, precision, *grams, _, _ = self.observations.terms(self.x)
-        if self.observations.kind == "gram":
-            slope, curvature = messages.along_gram(self.z, self.view.means, self.x, precision, *grams)
-        else:
-            slope, curvature, _ = messages.along(self.z, self.view.means, self.x, starts, rows, loads, residual, precision)
+        look = messages.along_gram if self.observations.kind == "gram" else messages.along
+        slope, curvature, *_ = look(self.z, self.view.means, self.x, self.observations.terms(self.x))
         return slope, curvature, self.trace, self.n_dims
 
 

@@ -57,7 +57,8 @@ def assign(rng: Any, state: WorkingState) -> WorkingState:
             state = assignment.assign_table(rng, table, first, auxiliary, state)
         if state.outcome.user_without_weight >= 0:
             break
-    return assignment.settled(state)
+    result: WorkingState = assignment.settled(state)
+    return result
 
 
 def _table(state: WorkingState, first: int, end: int) -> Any:

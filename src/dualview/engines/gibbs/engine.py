@@ -1,10 +1,10 @@
 """The Gibbs sampler: a step redraws every block given the others.
 
 In a step: clusters' means together with their users' latent vectors, where the likelihood can move them without its
-augmentation; then the moves of ``steps.MOVES``; then the likelihood's own parameters, (C8). The moves are one compiled call; with
-a conjugate likelihood all of it is, and one call makes many steps and keeps their draws. With very many users, or users who share
-vectors, the moves are made one by one, some of them on several threads and in blocks (``blocks``). Neither the number of steps in
-a call nor the number of threads changes anything.
+augmentation; then the moves of ``steps.MOVES``; then the likelihood's own parameters, (C8). The moves are one compiled call;
+with a conjugate likelihood all of it is, and one call makes many steps and keeps their draws. With very many users, or users
+who share vectors, the moves are made one by one, some of them on several threads and in blocks (``blocks``). Neither the number
+of steps in a call nor the number of threads changes anything.
 """
 
 from collections.abc import Callable
@@ -24,9 +24,10 @@ from dualview.engines.gibbs.packed_draws import record_of
 from dualview.engines.gibbs.working import Outcome, WorkingState
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
+from dualview.numerics.compiling import uncached_twin
+from dualview.numerics.dispatch import is_own
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
-from dualview.views.base import Components
 from dualview.views.gaussian.view import no_view
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
@@ -63,7 +64,7 @@ class GibbsEngine(Engine):
 
     def advance(self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]) -> tuple[State, Info]:
         """Some steps: many in one compiled call where the likelihood can be redrawn inside it, else one."""
-        at_once = model.n_users <= assignment.BLOCK and not model.pooled
+        at_once = not model.pooled and (model.n_users <= assignment.BLOCK or _with_others(model))
         conjugate = _conjugate(model, state) if at_once else None
         if conjugate is not None:
             return self._advance_at_once(rng, model, state, keep, *conjugate)
@@ -73,7 +74,7 @@ class GibbsEngine(Engine):
             terms = model.likelihood.terms(rng, state.latent, state.params)
         working = self.working_state(model, state, terms)
         if at_once:
-            done = steps.run_steps(streams_of(rng, 1), np.zeros(1, dtype=np.bool_), working, Conjugate.none())
+            done = _run_steps(working)(streams_of(rng, 1), np.zeros(1, dtype=np.bool_), working, Conjugate.none())
             working, collapsed = done.state, done.collapsed
         else:
             working, collapsed = run_by_blocks(stream_of(rng), working)
@@ -93,12 +94,11 @@ class GibbsEngine(Engine):
     def working_state(self, model: Model, state: State, terms: Terms) -> WorkingState:
         """The state as the moves see it, its arrays copied where they change."""
         n_components, n_users = state.n_components, model.n_users
-        names = dict.fromkeys(["features", *model.observed])
         views = [
             model.views[name].record(state.views[name], model.observed[name].vectors, model.rows[name])
             if name in model.observed
             else no_view(n_users, n_components)
-            for name in names
+            for name in _names(model)[:-1]
         ]
         if state.latent is None:
             views.append(no_view(n_users, n_components))
@@ -116,7 +116,8 @@ class GibbsEngine(Engine):
     ) -> tuple[State, Info]:
         """:meth:`advance` in one compiled call."""
         before = rng.bit_generator.state if len(keep) > 1 else {}
-        done = steps.run_steps(streams_of(rng, len(keep)), keep, self.working_state(model, state, terms), conjugate)
+        working = self.working_state(model, state, terms)
+        done = _run_steps(working)(streams_of(rng, len(keep)), keep, working, conjugate)
         working = done.state
         _check(model, working, done.collapsed)
         if done.n_steps < len(keep):  # the generator as if no more had been asked for
@@ -137,7 +138,7 @@ class GibbsEngine(Engine):
 
 
 def run_by_blocks(rng: NDArray[np.uint64], working: WorkingState) -> tuple[WorkingState, int]:
-    """The moves of a step one by one, on threads where they allow it; the state, and the first view that has collapsed or −1."""
+    """The moves of a step one by one, on threads where they allow it; the state, and the first view that collapsed or −1."""
     for move in steps.MOVES:
         working = _BY_BLOCKS.get(move, move)(rng, working)
     return working, steps.first_collapsed(working.views)
@@ -166,19 +167,29 @@ def _conjugate(model: Model, state: State) -> tuple[Terms, Conjugate] | None:
 
 def _independent(model: Model) -> bool:
     """Whether users are many and depend on each other through their clusters only: then tables hold what observations say."""
-    likelihood = model.likelihood
-    return model.n_users > assignment.BLOCK and likelihood is not None and likelihood.one_user_each and not model.pooled
+    likelihood, many = model.likelihood, model.n_users > assignment.BLOCK and not _with_others(model)
+    return many and likelihood is not None and likelihood.one_user_each and not model.pooled
+
+
+def _with_others(model: Model) -> bool:
+    """Whether some view is of a kind from outside the package."""
+    return not all(is_own(type(view)) for view in model.views.values())
+
+
+def _run_steps(working: WorkingState) -> Any:
+    """``steps.run_steps``, compiled anew in each process where a view is of a kind from outside the package."""
+    return steps.run_steps if all(is_own(type(view)) for view in working.views) else uncached_twin(steps.run_steps)
 
 
 def _latent_prior(model: Model, working: WorkingState) -> Prior:
     """The prior of latent vectors given their clusters; of the clusters' own vectors when users share them."""
-    prior: Components = model.views["behavior"].latent_prior(working.views[-1])
+    prior = model.views["behavior"].latent_prior(working.views[-1])
     return Prior(working.z, prior.means, prior.factors, model.pooled)
 
 
 def _after(model: Model, working: WorkingState, latent: NDArray[np.float64] | None, params: Params) -> State:
     """The next state."""
-    records = dict(zip(dict.fromkeys(["features", *model.observed, "behavior"]), working.views, strict=True))
+    records = dict(zip(_names(model), working.views, strict=True))
     views = {name: view.state(records[name]) for name, view in model.views.items()}
     if latent is not None and model.pooled and latent is not working.views[-1].vectors:  # the likelihood has moved them
         views["behavior"].component_parts["means"][working.z] = latent
@@ -188,17 +199,20 @@ def _after(model: Model, working: WorkingState, latent: NDArray[np.float64] | No
 
 def _check(model: Model, working: WorkingState, collapsed: int) -> None:
     """Raise where numbers have run out of range."""
-    names, user = list(dict.fromkeys(["features", *model.observed, "behavior"])), working.outcome.user_without_weight
+    names, user = _names(model), working.outcome.user_without_weight
     if collapsed < 0 <= user:
-        narrow = [
-            name in model.views and model.views[name].is_narrow(record, _NARROW)
-            for name, record in zip(names, working.views, strict=True)
-        ]
-        collapsed = narrow.index(True) if True in narrow else -1
+        records = dict(zip(names, working.views, strict=True))
+        narrow = [name for name, view in model.views.items() if view.is_narrow(records[name], _NARROW)]
+        collapsed = names.index(narrow[0]) if narrow else -1
     if collapsed >= 0:
         raise DegenerateError(_collapse_message(names[collapsed]))
     if user >= 0:
-        raise DegenerateError(_weight_message(working.outcome))
+        raise DegenerateError(_weight_message(user, working.outcome.column))
+
+
+def _names(model: Model) -> list[str]:
+    """The names of a working state's views."""
+    return list(dict.fromkeys(["features", *model.observed, "behavior"]))
 
 
 def _collapse_message(view: str) -> str:
@@ -210,14 +224,14 @@ def _collapse_message(view: str) -> str:
     )
 
 
-def _weight_message(outcome: Outcome) -> str:
-    if outcome.column is not None:
+def _weight_message(user: int, column: int | None) -> str:
+    if column is not None:
         return (
-            f"The log density of user {outcome.user_without_weight} (users count from 0) under component {outcome.column} is NaN or infinite, which "
+            f"The log density of user {user} (users count from 0) under component {column} is NaN or infinite, which "
             "it can be for no data: a cluster has shrunk onto a single point, or this is a bug in dualview. Look for columns "
             "that take only a few distinct values and for users with the same features; if there are none, please report it."
         )
     return (
-        f"User {outcome.user_without_weight} (users count from 0) has probability 0 under every cluster: numbers ran out of range. Look for an "
+        f"User {user} (users count from 0) has probability 0 under every cluster: numbers ran out of range. Look for an "
         "extreme value in its row, and for columns that take only a few distinct values."
     )

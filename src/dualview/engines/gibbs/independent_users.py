@@ -15,7 +15,7 @@ from dualview.views.verbs import settle, weigh
 
 @compiled
 def tabulate(table, offset, first, end, columns, state):
-    """In place: add what the observations of users from first to end say about some columns, their latent vectors integrated out."""
+    """In place: add what the observations of users from first to end say about columns, latent vectors integrated out."""
     latent, by_cluster, n_columns = state.views[-1], state.noises.shape[0] > 0, state.counts.shape[0]
     weights, exponents = np.zeros(n_columns), np.zeros(n_columns)
     message = new_message(latent.vectors.shape[1], n_columns if by_cluster else 0)

@@ -1,8 +1,8 @@
 """What is kept of a state: a row of numbers for each draw, its labels, and a row for each of its components.
 
-The row of a draw: α, the noise, ln p(data, state), the number of clusters; coefficients (C,); what each view's components share,
-view after view; latent vectors (U, q). The row of a component: its users, then what each view has of it. ``packed_draws`` takes
-the rows apart.
+The row of a draw: α, the noise, ln p(data, state), the number of clusters; coefficients (C,); what each view's components
+share, view after view; latent vectors (U, q). The row of a component: its users, then what each view has of it.
+``packed_draws`` takes the rows apart.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ N_SCALARS = 4
 
 
 class Pack(NamedTuple):
-    """rows (draws, numbers), labels (draws, U), n_components (draws,), components (rows, numbers), of which n_used are filled."""
+    """rows (draws, …), labels (draws, U), n_components (draws,), components (rows, …), of which n_used are filled."""
 
     rows: NDArray[np.float64]
     labels: NDArray[np.int32]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.numerics.compiling import compiled, inlined
+from dualview.numerics.compiling import compiled, in_place, inlined
 from dualview.numerics.messages import Terms
 from dualview.views.verbs import compact_each, grow_each
 
@@ -37,10 +37,10 @@ class Outcome(NamedTuple):
 class WorkingState(NamedTuple):
     """z (U,): the column of every user. counts (C,): the users of every column; free ones have −1.
 
-    views: records of registered kinds, that of the latent vectors last. terms: what the observations say. noises (C,): the noise
-    of every column, empty where clusters share it. partition: the record of its prior. n_auxiliary: components that stand for
-    new clusters in an assignment sweep, where users can open some. tabulated: users are independent given their clusters, and
-    tables hold what their observations say; else latent vectors are integrated out user by user.
+    views: records of registered kinds, that of the latent vectors last. terms: what the observations say. noises (C,): the
+    noise of every column, empty where clusters share it. partition: the record of its prior. n_auxiliary: components that stand
+    for new clusters in an assignment sweep, where users can open some. tabulated: users are independent given their clusters,
+    and tables hold what their observations say; else latent vectors are integrated out user by user.
     """
 
     z: NDArray[np.int64]
@@ -97,7 +97,7 @@ def count_users(z, n_components, n_auxiliary, n_columns):
     return counts
 
 
-@compiled
+@in_place
 def columns_in_use(counts):
     """The columns up to the last that is not free."""
     n = counts.shape[0]

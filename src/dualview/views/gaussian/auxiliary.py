@@ -47,7 +47,7 @@ def marginalise_mean(column, components, cores, base):
 
 @compiled
 def draw_mean(rng, column, vector, components, cores, base):
-    """In place: an auxiliary component has its precision back and gets a mean, given the vector of the user who has opened it."""
+    """In place: an auxiliary component has its precision back and gets a mean, given the vector of who has opened it."""
     means, factors = components.means, components.factors
     n_dims = means.shape[1]
     for i in range(n_dims):

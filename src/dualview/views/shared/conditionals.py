@@ -1,11 +1,11 @@
 """Clusters whose users share one latent vector: the draw of these vectors given the clusters.
 
-Component k has f_k ~ N(μ_0, R_0⁻¹), and f_u = f_{z_u}: the users' vectors (U, q) are rows of means (K, q). Observation i then has
-mean Σ_k e_ik · f_k with e_ik = Σ_{u∈k} d_iu. Moving some of the f_k by δ changes the log likelihood by
+Component k has f_k ~ N(μ_0, R_0⁻¹), and f_u = f_{z_u}: the users' vectors (U, q) are rows of means (K, q). Observation i then
+has mean Σ_k e_ik · f_k with e_ik = Σ_{u∈k} d_iu. Moving some of the f_k by δ changes the log likelihood by
 δᵀ gradient − δᵀ curvature δ / 2, with gradient = Σ_i w_i e_i r_i and curvature = Σ_i w_i e_i e_iᵀ.
 
-Clusters that have a part in the same observations hold each other, so components are drawn in groups, a group jointly. A group is
-the components from first to end.
+Clusters that have a part in the same observations hold each other, so components are drawn in groups, a group jointly. A group
+is the components from first to end.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.draws import normal
 from dualview.numerics.grouping import by_component
 from dualview.numerics.linalg import cholesky, loses_digits
@@ -27,7 +27,7 @@ WIDTH = 16  # numbers drawn jointly; more would mix a little better, and the wor
 
 
 class Members(NamedTuple):
-    """users (U,) sorted by component: those of component k are users[begins[k]:begins[k + 1]]; z (U,) is the component of each."""
+    """users (U,) sorted by component, those of component k being users[begins[k]:begins[k + 1]]; z (U,): who is where."""
 
     users: NDArray[np.int64]
     begins: NDArray[np.int64]
@@ -35,14 +35,14 @@ class Members(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """values (N, numbers of a group): the e_i; touched (N,): the observations in which they are not zero; seen (N,): whether so."""
+    """values (N, numbers of a group): the e_i; touched (N,): observations in which they are not zero; seen (N,): which."""
 
     values: NDArray[np.float64]
     touched: NDArray[np.int64]
     seen: NDArray[np.bool_]
 
 
-@compiled
+@in_place
 def gather(first, end, members, terms, effects):
     """In place: effects of a group, which were zero; returns the number of observations touched."""
     n_dims, n_touched, seen = terms.loads.shape[1], 0, effects.seen
@@ -61,7 +61,7 @@ def gather(first, end, members, terms, effects):
     return n_touched
 
 
-@compiled
+@in_place
 def equations(n_touched, terms, effects, gradient, curvature):
     """In place: gradient and the lower half of curvature, which were zero."""
     values, precision = effects.values, terms.precision
@@ -76,7 +76,7 @@ def equations(n_touched, terms, effects, gradient, curvature):
                     curvature[i, j] += weighted * values[row, j]
 
 
-@compiled
+@in_place
 def equations_of_gram(first, end, members, vectors, terms, gradient, curvature):
     """``equations`` for terms that have a gram matrix."""
     users, begins, z, precision = members.users, members.begins, members.z, terms.precision[0]
@@ -89,7 +89,7 @@ def equations_of_gram(first, end, members, vectors, terms, gradient, curvature):
             curvature[own, z[v] - first] += precision * terms.gram[u, v]
 
 
-@compiled
+@in_place
 def add_prior(first, end, means, view, linear, precision):
     """In place: the law of a group's step δ, (C16): linear term and precision from gradient and curvature."""
     n_dims = means.shape[1]
@@ -101,7 +101,7 @@ def add_prior(first, end, means, view, linear, precision):
                 precision[column + i, column + j] += view.precision[i, j]
 
 
-@compiled
+@in_place
 def clear(n_touched, step, terms, effects):
     """In place: residuals after a group's step; effects are zero again."""
     for place in range(n_touched):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.dispatch import register
 from dualview.numerics.hyperprior import Hyperprior
 from dualview.numerics.messages import gain, ratio_of
@@ -49,17 +49,17 @@ def open_columns(rng, n_auxiliary, n_room, marginal, view):  # noqa: ARG001
     return with_means(means, view)
 
 
-@compiled
+@in_place
 def open_column(rng, column, view):
     draw_means(rng, column, column + 1, view.means, view.mean, view.precision)
 
 
-@compiled
+@in_place
 def retire(column, view):
     """Auxiliary components keep their vectors."""
 
 
-@compiled
+@in_place
 def adopt(rng, u, column, view):
     """Nothing was integrated out."""
 
@@ -97,14 +97,14 @@ def redraw_latent(rng, z, terms, view):
     return SharedVector(view.vectors, means, mean, precision, view.hyperprior)
 
 
-@compiled
+@in_place
 def weigh(exponents, weights, message, view):
     for c in range(weights.shape[0]):
         if weights[c] != 0.0:
             exponents[c] += ratio_of(c, message) * gain(view.means[c], message)
 
 
-@compiled
+@in_place
 def settle(rng, u, column, message, view):  # noqa: ARG001
     for i in range(view.means.shape[1]):
         message.step[i] = view.means[column, i] - view.vectors[u, i]

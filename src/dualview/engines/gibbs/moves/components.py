@@ -10,4 +10,4 @@ def run(rng, state):
     """In place on latent vectors and residuals, where users share the vectors of their clusters."""
     observed = redraw_each(rng, state.z, state.views[:-1])
     latent = redraw_latent(rng, state.z, state.terms, state.views[-1])
-    return with_views(state, observed + (latent,))
+    return with_views(state, observed + (latent,))  # noqa: RUF005  (Numba has no other way)

@@ -9,4 +9,4 @@ from dualview.views.verbs import move_together
 def run(rng, state):
     """In place on latent vectors and residuals."""
     latent = move_together(rng, state.z, state.terms, state.views[-1])
-    return with_views(state, state.views[:-1] + (latent,))
+    return with_views(state, state.views[:-1] + (latent,))  # noqa: RUF005  (Numba has no other way)

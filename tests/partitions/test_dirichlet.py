@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import gamma
 
+from dualview.partitions import verbs
 from dualview.partitions.alpha import PAPER, Gamma
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from naive import PAPER_ALPHA, log_conditional_alpha
@@ -27,10 +28,12 @@ def exact(kind, counts, prior):
 def chains(rng, kind, counts, prior, starts, length):
     alpha, counts = PRIORS[prior][0], np.array(counts)
     prior = ChineseRestaurant(alpha) if kind == "dp" else FiniteDirichlet(len(counts), alpha)
-    alphas = np.array(starts)
+    records = [prior.record(start) for start in starts]
     for _ in range(length):
-        alphas = np.array([prior.redraw_alpha(rng, counts, alpha) for alpha in alphas])
-    return np.log(alphas)
+        records = [verbs.redraw(rng, counts, record) for record in records]
+    if kind == "finite":
+        assert all(record.spread == record.alpha / len(counts) for record in records)
+    return np.log([verbs.concentration(record) for record in records])
 
 
 @pytest.mark.parametrize(("kind", "counts", "prior"), CASES)
