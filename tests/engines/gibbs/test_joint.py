@@ -258,7 +258,7 @@ def latent_drawn_from_prior() -> list[Change]:
 def residuals_go_the_wrong_way() -> list[Change]:
     """Residuals that grow by what a latent coefficient takes up when its user has chosen."""
     wrong = mutate(messages.shift, "residual[rows[k]] -= loads[k, 0] * by", "residual[rows[k]] += loads[k, 0] * by")
-    return [changed_inside(assignment.assign, shift=wrong)]
+    return [changed_inside(assignment.assign_in_turn, shift=wrong)]
 
 
 def base_mean_forgets_prior() -> list[Change]:
