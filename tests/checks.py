@@ -36,6 +36,9 @@ from dualview.views.gaussian import density as densities
 ACCEPT = 4.5
 REJECT = 6.0
 
+# As kernels are compiled that count references; those that do not may call them.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": True}
+
 
 class LostChainsError(AssertionError):
     """More chains left the range of numbers than rounding explains."""
@@ -47,7 +50,7 @@ def rebind(kernel: Any, **replacements: Any) -> Any:
     missing = set(replacements) - set(source.__code__.co_names)
     assert not missing, f"{source.__name__} does not use {missing}"
     scope = {**source.__globals__, **replacements}
-    return numba.njit(nogil=True, error_model="numpy")(
+    return numba.njit(**_OPTIONS)(
         types.FunctionType(source.__code__, scope, source.__name__, source.__defaults__, source.__closure__)
     )
 
@@ -58,7 +61,7 @@ def mutate(kernel: Any, old: str, new: str) -> Any:
     assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {kernel.py_func.__name__}"
     scope = dict(kernel.py_func.__globals__)
     exec(source[source.index("def ") :].replace(old, new), scope)
-    return numba.njit(nogil=True, error_model="numpy")(scope[kernel.py_func.__name__])
+    return numba.njit(**_OPTIONS)(scope[kernel.py_func.__name__])
 
 
 Change = tuple[Any, Any]

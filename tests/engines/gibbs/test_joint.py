@@ -1,12 +1,14 @@
 """Joint tests of the whole sampler for the seven models, and mutants that they must reject."""
 
 import math
+from contextlib import nullcontext
 from typing import Any
 
 import numba
 import numpy as np
 import pytest
 
+import checks
 from checks import (
     REJECT,
     Change,
@@ -88,6 +90,28 @@ SEEDS = [0, *map(slow, range(1, 10))]
 @pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in MODELS])
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str, seed: int) -> None:
     assert_joint(MODELS[name](), seed)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "accepted"),
+    [([4.4], True), ([-4.6, 4.4], True), ([4.6, -4.6], False), ([np.nan, 4.4], True), ([4.6, np.nan], False)],
+)
+def test_a_second_run_with_more_chains_decides(sizes: list[float], accepted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[tuple[int, dict[str, Any]]] = []
+
+    def run(_: Model, seed: int, **options: Any) -> dict[str, float]:
+        runs.append((seed, options))
+        return {"alpha": 0.1, "noise": sizes[len(runs) - 1]}
+
+    monkeypatch.setattr(checks, "joint_test", run)
+    verdict = nullcontext() if accepted else pytest.raises(pytest.fail.Exception, match=r"noise: \|z\| = ")
+    with verdict:
+        assert_joint(MODELS["single"](), 3, n_chains=10, n_prior=50)
+    assert len(runs) == len(sizes)
+    if len(runs) > 1:
+        (seed, first), (another, second) = runs
+        assert seed != another
+        assert (second["n_chains"], second["n_prior"]) == (4 * first["n_chains"], 4 * first["n_prior"]) == (40, 200)
 
 
 def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
@@ -234,7 +258,7 @@ def latent_drawn_from_prior() -> list[Change]:
 def residuals_go_the_wrong_way() -> list[Change]:
     """Residuals that grow by what a latent coefficient takes up when its user has chosen."""
     wrong = mutate(messages.shift, "residual[rows[k]] -= loads[k, 0] * by", "residual[rows[k]] += loads[k, 0] * by")
-    return [changed_inside(assignment.assign, shift=wrong)]
+    return [changed_inside(assignment.assign_in_turn, shift=wrong)]
 
 
 def base_mean_forgets_prior() -> list[Change]:
