@@ -16,6 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, Likelihood, behavior_from
+from dualview.chains.schedule import Length, Look
 from dualview.chains.storage import Moments, Record
 from dualview.checks import interval_ends
 from dualview.errors import InputError
@@ -52,6 +53,7 @@ class Posterior:
         coords: dict[str, Any],
         n_clusters: int | None,
         alpha_prior: str | None = None,
+        length: Length | None = None,
     ) -> "Posterior":
         """Join the chains' records, in the user's units."""
         variables = _variables(records, units, likelihood)
@@ -71,6 +73,8 @@ class Posterior:
         tree.attrs["n_clusters"] = 0 if n_clusters is None else int(n_clusters)
         if alpha_prior is not None:
             tree.attrs["alpha_prior"] = alpha_prior
+        if length is not None:
+            tree.attrs |= length._asdict()
         return cls(tree)
 
     def with_data(self, features: Array | None, behavior: Behavior | None) -> "Posterior":
@@ -98,6 +102,18 @@ class Posterior:
         """'cluster' when the users of a cluster share one latent behaviour, else None."""
         components = self._tree["components"].data_vars
         return "cluster" if "behavior.means" in components and "behavior.factors" not in components else None
+
+    @property
+    def length(self) -> Length | None:
+        """How long the chains were, warm-up included, how far apart the draws lie that were kept, and why the chains ended.
+
+        It has ``n_iterations``, ``n_warmup`` and ``stride``, in iterations, and ``ended``: "converged", "max_draws",
+        "max_time", "interrupted", or "length" where that was fixed. None in files of versions that did not keep it.
+        """
+        attrs = self._tree.attrs
+        if "ended" not in attrs:
+            return None
+        return Length(int(attrs["n_iterations"]), int(attrs["n_warmup"]), int(attrs["stride"]), attrs["ended"])
 
     @property
     def user_ids(self) -> list[str]:
@@ -298,10 +314,19 @@ class Posterior:
         """Whether every diagnostic is within its limits."""
         return self._verdict[0]
 
+    def look(self) -> Look:
+        """Whether all diagnostics are within the limits of the verdict, largest R̂ and least effective size."""
+        return diagnostics.look(self._looked_at)
+
+    @cached_property
+    def _looked_at(self) -> pd.DataFrame:
+        return diagnostics.table(self.scalars(n_anchors=_FEW_ANCHORS), brief=True)
+
     @cached_property
     def _verdict(self) -> tuple[bool, str]:
-        looked_at = diagnostics.table(self.scalars(n_anchors=_FEW_ANCHORS), brief=True)
-        return diagnostics.verdict(looked_at, self.n_chains, self.chain_distance())
+        fixed = self.length is None or self.length.ended == "length"
+        lengths = "n_warmup, n_draws" if fixed else "max_time, max_draws"
+        return diagnostics.verdict(self._looked_at, self.n_chains, self.chain_distance(), lengths)
 
     def chain_distance(self) -> float | None:
         """Mean variation of information between the chains' own partition estimates, as a share of ln U; None for one chain."""
