@@ -27,7 +27,7 @@ def demo(
     seed: int = 0,
     users: int = 50,
     threads: int = 100,
-    draws: int = 2000,
+    draws: int = 1000,
     quiet: bool = False,
 ) -> None:
     """Fit a made-up forum whose truth is known, and show what was found.
@@ -47,7 +47,7 @@ def demo(
     threads
         Threads to learn from. 100 more are kept for the test.
     draws
-        Draws to keep of each of two chains, after half as many to warm up.
+        Draws to keep of each of four chains, which run until they have converged; 100 at least.
     quiet
         Print results only, no progress.
     """

@@ -21,7 +21,7 @@ from dualview.chains.chain import Chain, Progress
 from dualview.chains.chains import Drawn, run_chains
 from dualview.chains.progress import Bar, Watcher
 from dualview.chains.run_folder import UNTIL_GOOD, RunFolder, versions
-from dualview.chains.schedule import FixedLength, Length, Look, Schedule, UntilGood, check_length, most_draws
+from dualview.chains.schedule import FixedLength, Length, Schedule, UntilGood, check_length, most_draws
 from dualview.chains.storage import Record
 from dualview.checks import positive_number, whole_number
 from dualview.engines.gibbs import GibbsEngine
@@ -44,6 +44,7 @@ from dualview.partitions.alpha import concentration, concentration_from_text
 from dualview.partitions.priors import partition_prior
 from dualview.posterior import Posterior
 from dualview.posterior.diagnostics import check_enough
+from dualview.posterior.judge import Judge
 from dualview.predictions import Placement, Predictions
 from dualview.settings import Settings, check_values, choices, defaults, setting_names
 from dualview.units import GaussianPrior, Whitening
@@ -441,17 +442,12 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         elif self.progress:
             progress = self.progress
 
-        def judge(records: list[Record], length: Length) -> Look:
-            look = made(records, length).look()
-            if isinstance(progress, Watcher):
-                progress.looked(look, length)
-            return look
-
         engine = GibbsEngine(int(self.n_auxiliary))
         chains = [
             Chain(index, child, model, engine, start, schedule, folder, float(self.checkpoint_interval))
             for index, child in enumerate(seed.spawn(self.n_chains))
         ]
+        judge = Judge(made, progress if isinstance(progress, Watcher) else None)
         return run_chains(chains, self.n_jobs, progress, judge, self.max_time)
 
     def _coords(self, users: Sequence[Any], features: Array | None, behavior: Behavior | None) -> dict[str, Any]:

@@ -126,5 +126,5 @@ class Lines(Watcher):
         """Nothing: logs are read later."""
 
     def looked(self, look: Look, length: Length) -> None:
-        text = look_text(look).removesuffix(", ")
-        print(f"{self._name}: {length.n_iterations:,} iterations, {text}", file=self._stream, flush=True)
+        text = f"{self._name}: {length.n_iterations:,} iterations, {look_text(look)}"
+        print(text.removesuffix(", "), file=self._stream, flush=True)

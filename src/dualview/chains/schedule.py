@@ -22,7 +22,7 @@ _MOST_TIMES = 100  # n_draws: how many draws a chain makes at most, by default
 _MOST_WORK = 50_000_000  # users × iterations of a chain, by default; minutes
 _LEAST_TIMES = 2  # n_draws, however many users there are
 _LOOKS = 4  # while the length of a chain doubles
-_EARLY = 16  # chains wait for each other after 1/16 of n_draws, 2/16, ...; a time limit then finds them at about the same place
+_EARLY = 16  # chains wait for each other after 1/16 of n_draws, 4/16, ...: a time limit then does not find some without draws
 
 Ended = Literal["length", "converged", "max_draws", "max_time", "interrupted"]
 
@@ -179,7 +179,7 @@ class UntilGood(Schedule):
         stop = max(1, self.n_draws // _EARLY) * self.thin
         while stop < self.n_warmup + first * self.thin:
             yield Round(stop, self._stride(first), look=False)
-            stop *= 2
+            stop *= 4
         for n in self._looks():
             n = min(n, self.max_draws)
             yield Round(self.n_warmup + n * self.thin, self._stride(n), look=True)

@@ -1,7 +1,7 @@
 """What a chain leaves behind: a row per kept draw, and a table of components with a row per cluster of each draw.
 
-With very many users it leaves a summary instead: every draw's scalars, running moments of the latent vectors, and a few whole
-draws.
+With very many users it leaves a summary instead: every draw's scalars, clusters and latent vectors of some users, running
+moments of the latent vectors of all, and a few whole draws.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,15 @@ from dualview.chains.schedule import Spacing
 from dualview.model import Model, State
 
 _WHOLE = {"z", "n_components", "latent"}  # of a draw that is kept whole, besides its components
+_N_ANCHORS = 200
 _BATCH = 50_000  # users of all the states that wait to be packed together
 
 Row = dict[str, Any]
+
+
+def anchors(n_users: int) -> NDArray[np.int64]:
+    """Users, spread evenly, whose clusters and latent vectors a summary keeps of every draw."""
+    return np.unique(np.linspace(0, n_users - 1, min(n_users, _N_ANCHORS)).astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,8 @@ class Record:
     """The draws of one chain in working units.
 
     fixed: arrays (draws, …). ragged: arrays (rows, …) of components, n_components (draws,) rows to each draw in turn. In a
-    summary these are the whole draws, and scalars: arrays (all draws, …) has what is kept of every one; moments of the latent
-    vectors are over all of them.
+    summary these are the whole draws, and scalars: arrays (all draws, …) has what is kept of every one, with z (draws, anchors)
+    and latent (draws, anchors, q) of some users; moments of the latent vectors are over all of them.
     """
 
     fixed: dict[str, NDArray[Any]]
@@ -157,7 +163,7 @@ class Store:
             if latent is not None:
                 self.moments = (self.moments or Moments.none(latent)).with_one(latent)
             if self.n_seen % self.times == 0:
-                self._scalars.append(row)
+                self._scalars.append(row | self._anchored(state.z, latent))
         if self.every is None or self.n_seen % (self.every * self.times) == 0:
             self._states.append((state, row | per_user))
             if len(self._states) * len(state.z) >= _BATCH:
@@ -178,6 +184,7 @@ class Store:
         if self.every is not None:
             per_user = {f"params.{name}" for name in self.model.per_user}
             named = {name: values for name, values in record.fixed.items() if name not in per_user | _WHOLE}
+            named |= self._anchored(record.fixed["z"], record.fixed.get("latent"))
             number = self.n_seen + 1 + whole
             self._scalars += [{name: values[i] for name, values in named.items()} for i in whole[number % self.times == 0]]
             for latent in record.fixed.get("latent", ()):
@@ -186,6 +193,11 @@ class Store:
         self.n_seen += record.n_draws
         if len(whole):
             self._records.append(record if self.every is None else record.only(whole))
+
+    def _anchored(self, z: NDArray[Any], latent: NDArray[np.float64] | None) -> Row:
+        """Clusters (…, U) and latent vectors (…, U, q) of the anchors alone."""
+        users = anchors(self.model.n_users)
+        return {"z": z[..., users].astype(np.int32)} | ({} if latent is None else {"latent": latent[..., users, :]})
 
     def _pack(self) -> None:
         if self._states:

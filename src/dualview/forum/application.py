@@ -272,7 +272,7 @@ def _single(data: ForumData, out: Path, settings: Settings, n_jobs: int, quiet: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the evaluation says it
         model.fit(None, data.behavior)
-    check_whole(model.posterior_, settings.n_draws, "the same command goes on")
+    check_whole(model.posterior_, settings, "the same command goes on")
     return model
 
 

@@ -108,7 +108,7 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
     _fit(model, features, behavior, request, folder)
     model.posterior_.save(folder / "posterior.nc")
     write_whole(folder / "users.csv", user_table(model).to_csv(index=False).encode())
-    check_whole(model.posterior_, request.settings.n_draws, f"'dualview resume {folder}', or the same command, goes on")
+    check_whole(model.posterior_, request.settings, f"'dualview resume {folder}', or the same command, goes on")
     text = summary_text(summarise(folder))
     if not model.posterior_.converged:
         text += f"\nTo draw more: dualview resume {folder}{_more(model.posterior_, request.settings)}"
@@ -131,14 +131,13 @@ def _more(post: Posterior, settings: Settings) -> str:
     return f" --max-draws {2 * post.length.n_iterations // settings.thin}"
 
 
-def check_whole(post: Posterior, n_draws: int, advice: str) -> None:
+def check_whole(post: Posterior, settings: Settings, advice: str) -> None:
     """Go on with being stopped, where Ctrl-C ended a fit before its end."""
     if post.length is None or post.length.ended != "interrupted":
         return
-    made, wanted = post.n_draws if post.summary is None else post.summary.sizes["iteration"], f" of {n_draws:,} draws"
-    if post.length.stride > 1 or made >= n_draws:
-        made, wanted = post.length.n_iterations, " iterations"
-    raise KeyboardInterrupt(f"{made:,}{wanted} of each chain are made and saved; {advice}")
+    made = post.n_draws if post.summary is None else post.summary.sizes["iteration"]
+    reached = f"{made:,} of {settings.n_draws:,} draws" if settings.is_fixed else f"{post.length.n_iterations:,} iterations"
+    raise KeyboardInterrupt(f"{reached} of each chain are made and saved; {advice}")
 
 
 def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request, folder: Path) -> None:
