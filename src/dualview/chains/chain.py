@@ -39,11 +39,15 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Watch:
-    """Who looks on, and what can end a round before its time: a request to stop, or a moment of ``time.monotonic``."""
+    """Who looks on, and what can end a round before its time: a request to stop, or a moment of ``time.monotonic``.
+
+    patient: a chain moves by one call of its engine at least, however late it is.
+    """
 
     progress: Progress | None = None
     stop: threading.Event | None = None
     until: float | None = None
+    patient: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -106,7 +110,7 @@ class Chain:
         at_once = self.engine.steps_at_once(self.model)
         if watch.progress is not None:  # somebody looks on
             at_once = min(at_once, max(1, self.schedule.n_iterations // _LOOKS))
-        while iteration < part.stop and not watch.is_over:
+        while iteration < part.stop and (not watch.is_over or (watch.patient and iteration == began)):
             keep = spacing.mask(iteration, min(at_once, part.stop - iteration), apart)
             state, info = self.engine.advance(rng, self.model, state, keep)
             iteration, n_clusters = iteration + info.n_steps, info.n_clusters

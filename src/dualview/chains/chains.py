@@ -275,12 +275,12 @@ def _outcome(chain: Chain, position: Position, part: Round, watch: Watch) -> Out
 
 def _remote(chain: Chain, position: Position, part: Round, seconds: float) -> Outcome:
     """The same for some seconds, in a process that leaves Ctrl-C to the one that asked."""
-    until = time.monotonic() + seconds
+    watch = Watch(until=time.monotonic() + seconds, patient=True)
     if threading.current_thread() is not threading.main_thread():
-        return _outcome(chain, position, part, Watch(until=until))
+        return _outcome(chain, position, part, watch)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        return _outcome(chain, position, part, Watch(until=until))
+        return _outcome(chain, position, part, watch)
     finally:
         signal.signal(signal.SIGINT, before)
 
