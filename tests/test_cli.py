@@ -15,7 +15,7 @@ import dualview as dv
 from dualview import cli, demo
 from dualview.errors import DegenerateError
 
-TINY = ["--users", "12", "--threads", "20", "--draws", "100"]
+TINY = ["--users", "12", "--threads", "20", "--draws", "100", "--max-draws", "200"]
 NAMES = ["picture.png", "report.md", "users.csv"]
 
 
@@ -78,7 +78,7 @@ def test_report_has_the_numbers_of_the_summary(tmp_path, capsys):
     assert "](picture.png)" in report
     assert f"dualview {dv.__version__}" in report
     assert f"numba {importlib.metadata.version('numba')}" in report
-    assert "dualview demo --seed 3 --users 12 --threads 20 --draws 100" in report
+    assert "dualview demo --seed 3 --users 12 --threads 20 --draws 100 --max-draws 200" in report
     assert re.search(r"adjusted Rand +(-?[\d.]+)", text)[1] in report
     for model in ("dual-DP", "single", "noise alone"):
         numbers = re.search(rf"^{model} +([\d.]+)(?: +(-?[\d.]+) +([\d.]+))?$", text, re.M).groups(default="")

@@ -28,6 +28,7 @@ def demo(
     users: int = 50,
     threads: int = 100,
     draws: int = 1000,
+    max_draws: int | None = None,
     quiet: bool = False,
 ) -> None:
     """Fit a made-up forum whose truth is known, and show what was found.
@@ -48,12 +49,14 @@ def demo(
         Threads to learn from. 100 more are kept for the test.
     draws
         Draws to keep of each of four chains, which run until they have converged; 100 at least.
+    max_draws
+        Draws of each chain, kept or not, after which it ends although it has not converged; 100 times --draws by default.
     quiet
         Print results only, no progress.
     """
     from dualview.demo import run
 
-    run(out, seed, users, threads, draws, quiet)
+    run(out, seed, users, threads, draws, max_draws, quiet)
 
 
 def fit(

@@ -29,7 +29,7 @@ from dualview.mixture import DualViewMixture
 _NOISE_VARIANCE = 5.0
 
 
-def run(out: Path, seed: int, users: int, threads: int, draws: int, quiet: bool) -> None:
+def run(out: Path, seed: int, users: int, threads: int, draws: int, max_draws: int | None, quiet: bool) -> None:
     """Fit both models, print what was found and write picture.png, report.md and users.csv to a folder."""
     began = time.monotonic()
     _check_folder(out)
@@ -37,12 +37,14 @@ def run(out: Path, seed: int, users: int, threads: int, draws: int, quiet: bool)
     forum = agreement(users, threads, seed=seed, noise_variance=_NOISE_VARIANCE)
     if not quiet:
         print("The very first run compiles for about a minute before anything moves.", file=sys.stderr, flush=True)
-    dual = _fit("dual-DP", forum.features, forum, seed, draws, quiet)
-    single = _fit("single", None, forum, seed, draws, quiet)
+    lengths = {"n_draws": draws, "max_draws": max_draws}
+    dual = _fit("dual-DP", forum.features, forum, lengths, seed, quiet)
+    single = _fit("single", None, forum, lengths, seed, quiet)
     findings = _findings(forum, dual, single)
     picture = io.BytesIO()
     plots.overview(dual, forum.features, truth=forum.latent).savefig(picture, format="png", dpi=120)
     command = f"dualview demo --seed {seed} --users {users} --threads {threads} --draws {draws}"
+    command += "" if max_draws is None else f" --max-draws {max_draws}"
     files = {
         "picture.png": picture.getvalue(),
         "report.md": _report(findings, command).encode(),
@@ -66,13 +68,13 @@ def _check_folder(out: Path) -> None:
         raise InputError(f"--out {out} cannot be written: no permission in {place}. Give another folder.")
 
 
-def _fit(name: str, X: Any, forum: Forum, seed: int, draws: int, quiet: bool) -> DualViewMixture:
+def _fit(name: str, X: Any, forum: Forum, lengths: dict[str, Any], seed: int, quiet: bool) -> DualViewMixture:
     """The dual-DP model with features X, the single model without; their verdicts are among the findings."""
     progress: Any = False
     if not quiet:
         print(f"Fitting the {name} model until its chains have converged.", file=sys.stderr, flush=True)
         progress = sys.stderr.isatty() or Lines(name)
-    model = DualViewMixture(1 if X is None else None, n_draws=draws, random_state=seed, progress=progress)
+    model = DualViewMixture(1 if X is None else None, **lengths, random_state=seed, progress=progress)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, SharedOutcome(forum.participation, forum.outcome))
