@@ -225,10 +225,8 @@ def _rounds(ensemble: _Ensemble, judge: Judge | None, max_time: float | None) ->
             ensemble.advance(part._replace(stop=min(first, part.stop)))
             ensemble.watch = Watch(ensemble.watch.progress, stop, time.monotonic() + max_time)
         ensemble.advance(part)
-        if stop.is_set():
-            return ensemble.drawn(part, "interrupted")
         if min(ensemble.iterations) < part.stop:
-            return ensemble.drawn(part, "max_time")
+            return ensemble.drawn(part, "interrupted" if stop.is_set() else "max_time")
         if part.look and judge is not None:
             drawn = ensemble.drawn(part, "max_draws" if grows else "length")
             if min(record.n_draws for record in drawn.records) >= _FEWEST and judge(*drawn).good and grows:

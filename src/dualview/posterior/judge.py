@@ -13,7 +13,7 @@ class Judge:
     """Looks at the draws of all chains so far.
 
     Where nobody watches, it stops at the first scalar that is out of bounds, and begins the next look with that one: the answer
-    is the same, and costs a twentieth.
+    is the same, and comes sooner.
 
     Parameters
     ----------
