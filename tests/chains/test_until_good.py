@@ -121,14 +121,14 @@ def test_a_dask_cluster_too(good: dv.Posterior, tmp_path: Path, capsys: pytest.C
 class TestFiles:
     @pytest.fixture(autouse=True)
     def _short_calls(self, limited: dv.Posterior, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG002
-        monkeypatch.setattr(gibbs, "AT_ONCE", 20)
+        monkeypatch.setattr(gibbs, "AT_ONCE", 70)
 
     def test_a_checkpoint_changes_nothing(self, limited: dv.Posterior, tmp_path: Path) -> None:
         often = {"checkpoint": tmp_path / "run", "checkpoint_interval": 1e-9}
         assert_same(fit(**NEVER, **often), limited)
         assert_same(fit(**NEVER, **often), limited)  # a finished run is read
 
-    @pytest.mark.parametrize("iteration", [5, 126, 200, 210, 401])
+    @pytest.mark.parametrize("iteration", [126, 210, 401])
     def test_a_killed_run_is_resumed_to_the_same_draws(self, limited: dv.Posterior, tmp_path: Path, iteration: int) -> None:
         seen = [0] * 4
 
