@@ -27,7 +27,8 @@ def demo(
     seed: int = 0,
     users: int = 50,
     threads: int = 100,
-    draws: int = 2000,
+    draws: int = 1000,
+    max_draws: int | None = None,
     quiet: bool = False,
 ) -> None:
     """Fit a made-up forum whose truth is known, and show what was found.
@@ -47,13 +48,15 @@ def demo(
     threads
         Threads to learn from. 100 more are kept for the test.
     draws
-        Draws to keep of each of two chains, after half as many to warm up.
+        Draws to keep of each of four chains, which run until they have converged; 100 at least.
+    max_draws
+        Draws of each chain, kept or not, after which it ends although it has not converged; 100 times --draws by default.
     quiet
         Print results only, no progress.
     """
     from dualview.demo import run
 
-    run(out, seed, users, threads, draws, quiet)
+    run(out, seed, users, threads, draws, max_draws, quiet)
 
 
 def fit(
@@ -112,7 +115,15 @@ def fit(
     print(fit_run(request, out, n_jobs=jobs, quiet=quiet))
 
 
-def resume(run: Path, *, draws: int | None = None, jobs: int = -1, quiet: bool = False) -> None:
+def resume(
+    run: Path,
+    *,
+    draws: int | None = None,
+    max_time: float | None = None,
+    max_draws: int | None = None,
+    jobs: int = -1,
+    quiet: bool = False,
+) -> None:
     """Go on with a run that was stopped or killed; its draws are those of a run that was not.
 
     A forum's run gets its roles, scores, predictions and report anew, too.
@@ -124,24 +135,26 @@ def resume(run: Path, *, draws: int | None = None, jobs: int = -1, quiet: bool =
     run
         Folder of the run.
     draws
-        Draws per chain; more than were asked for at first are allowed.
+        Draws per chain of a run of fixed length; more than were asked for at first are allowed.
+    max_time
+        Seconds after which a run ends that has not converged, counted from now.
+    max_draws
+        Draws of each chain, kept or not, after which such a run ends, counted from its beginning.
     jobs
         Chains at a time; all cores by default.
     quiet
         Errors and the summary only.
     """
-    from dualview.runs.run import Request, fit_run
+    from dualview.runs.run import Longer, Request, fit_run
 
+    more = Longer(draws, max_time, max_draws)
     if (run / "forum.json").exists():
         from dualview.forum.application import resume_forum
 
-        print(resume_forum(run, draws, n_jobs=jobs, quiet=quiet))
+        print(resume_forum(run, more, n_jobs=jobs, quiet=quiet))
         report(run)
         return
-    request = Request.load(run)
-    if draws is not None:
-        request = request.with_draws(draws)
-    print(fit_run(request, run, n_jobs=jobs, quiet=quiet))
+    print(fit_run(Request.load(run).longer(more), run, n_jobs=jobs, quiet=quiet))
 
 
 def predict(

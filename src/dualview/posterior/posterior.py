@@ -16,14 +16,15 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, Likelihood, behavior_from
-from dualview.chains.storage import Moments, Record
+from dualview.chains.schedule import Length, Look
+from dualview.chains.storage import Moments, Record, anchors
 from dualview.checks import interval_ends
 from dualview.errors import InputError
 from dualview.partitions.priors import PartitionPrior, partition_prior
 from dualview.posterior import diagnostics, files
 from dualview.posterior import partition as partitions
 from dualview.posterior.fresh import Base
-from dualview.posterior.scalars import anchor_pairs, scalars
+from dualview.posterior.scalars import scalars
 from dualview.units import Whitening
 
 Array = NDArray[np.float64]
@@ -52,6 +53,7 @@ class Posterior:
         coords: dict[str, Any],
         n_clusters: int | None,
         alpha_prior: str | None = None,
+        length: Length | None = None,
     ) -> "Posterior":
         """Join the chains' records, in the user's units."""
         variables = _variables(records, units, likelihood)
@@ -71,6 +73,8 @@ class Posterior:
         tree.attrs["n_clusters"] = 0 if n_clusters is None else int(n_clusters)
         if alpha_prior is not None:
             tree.attrs["alpha_prior"] = alpha_prior
+        if length is not None:
+            tree.attrs |= length._asdict()
         return cls(tree)
 
     def with_data(self, features: Array | None, behavior: Behavior | None) -> "Posterior":
@@ -98,6 +102,18 @@ class Posterior:
         """'cluster' when the users of a cluster share one latent behaviour, else None."""
         components = self._tree["components"].data_vars
         return "cluster" if "behavior.means" in components and "behavior.factors" not in components else None
+
+    @property
+    def length(self) -> Length | None:
+        """How long the chains were, warm-up included, how far apart the draws lie that were kept, and why the chains ended.
+
+        It has ``n_iterations``, ``n_warmup`` and ``stride``, in iterations, and ``ended``: "converged", "max_draws",
+        "max_time", "interrupted", or "length" where that was fixed. None in files of versions that did not keep it.
+        """
+        attrs = self._tree.attrs
+        if "ended" not in attrs:
+            return None
+        return Length(int(attrs["n_iterations"]), int(attrs["n_warmup"]), int(attrs["stride"]), attrs["ended"])
 
     @property
     def user_ids(self) -> list[str]:
@@ -178,6 +194,7 @@ class Posterior:
     def summary(self) -> xr.Dataset | None:
         """With ``keep="summary"``: scalars of every draw (chain, iteration); latent_mean and latent_sd over all of them.
 
+        z and latent (chain, iteration, anchor) are those of up to 200 users, whose positions are the coordinate anchor.
         latent_mean and latent_sd are (user) or (user, function). For users without observations the posterior need not have
         a mean and a standard deviation; these two then say nothing.
         """
@@ -287,7 +304,7 @@ class Posterior:
 
     def scalars(self, n_anchors: int = _ANCHORS) -> dict[str, Array]:
         """What diagnostics look at, by name, each (chain, draw); latent coefficients of n_anchors users, spread evenly."""
-        return scalars(self, anchor_pairs(self.flat("z")), n_anchors)
+        return scalars(self, n_anchors)
 
     def verdict(self) -> str:
         """One paragraph: has it converged, and if not, what to do."""
@@ -298,10 +315,24 @@ class Posterior:
         """Whether every diagnostic is within its limits."""
         return self._verdict[0]
 
+    def look(self) -> Look:
+        """Whether all diagnostics are within the limits of the verdict, largest R̂ and least effective size."""
+        return diagnostics.look(self._looked_at)
+
+    @cached_property
+    def few_scalars(self) -> dict[str, Array]:
+        """What the verdict looks at: :meth:`scalars` with latent coefficients of six users."""
+        return self.scalars(n_anchors=_FEW_ANCHORS)
+
+    @cached_property
+    def _looked_at(self) -> pd.DataFrame:
+        return diagnostics.table(self.few_scalars, brief=True)
+
     @cached_property
     def _verdict(self) -> tuple[bool, str]:
-        looked_at = diagnostics.table(self.scalars(n_anchors=_FEW_ANCHORS), brief=True)
-        return diagnostics.verdict(looked_at, self.n_chains, self.chain_distance())
+        fixed = self.length is None or self.length.ended == "length"
+        lengths = "n_warmup, n_draws" if fixed else "max_time, max_draws"
+        return diagnostics.verdict(self._looked_at, self.n_chains, self.chain_distance(), lengths)
 
     def chain_distance(self) -> float | None:
         """Mean variation of information between the chains' own partition estimates, as a share of ln U; None for one chain."""
@@ -355,9 +386,9 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
 def _summary(records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None, coords: Any) -> xr.Dataset:
     """Scalars of all draws, and moments of the latent vectors over all chains, in the user's units."""
     scalars = [Record(record.scalars, {}) for record in records]
-    data: dict[str, Any] = {
-        name: (("chain", "iteration", *dims), values) for name, (dims, values) in _variables(scalars, units, likelihood).items()
-    }
+    data: dict[str, Any] = {}
+    for name, (dims, values) in _variables(scalars, units, likelihood).items():
+        data[name] = ("chain", "iteration", *("anchor" if dim == "user" else dim for dim in dims)), values
     moments = [record.moments for record in records if record.moments is not None]
     if moments:
         unit = units["behavior"]
@@ -369,7 +400,8 @@ def _summary(records: list[Record], units: dict[str, Whitening], likelihood: Lik
             ("latent_sd", np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))),
         ):
             data[name] = (dims, values if unit.n_dims > 1 else values[:, 0])
-    return xr.Dataset(data, coords={str(name): coords[name] for name in coords if name != "draw"})
+    kept = {str(name): coords[name] for name in coords if name != "draw"}
+    return xr.Dataset(data, coords=kept | ({"anchor": anchors(len(coords["user"]))} if "z" in data else {}))
 
 
 def _squeezed(dims: tuple[str, ...], values: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[Any]]:

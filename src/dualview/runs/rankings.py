@@ -155,7 +155,8 @@ def short_names(folders: Sequence[Path]) -> list[str]:
 
 def own_digest(folder: Path, post: Posterior) -> str:
     """By what a run knows itself in a ranking: what it was made with, and how far it has come."""
-    return digest(json.dumps(_made_with(folder), sort_keys=True), post.n_chains, post.n_draws)
+    reached = () if post.length is None or post.length.ended == "length" else (post.length.n_iterations,)
+    return digest(json.dumps(_made_with(folder), sort_keys=True), post.n_chains, post.n_draws, *reached)
 
 
 def _made_with(folder: Path) -> dict[str, Any]:
