@@ -248,6 +248,13 @@ class Likelihood(ABC):
         """The same with residuals in its terms always; itself by default, since its terms have them anyway."""
         return self
 
+    def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:  # noqa: ARG002
+        """Log densities of the parameters' priors in S draws, by name, each (S,) up to a constant; none by default.
+
+        reported: the parameters as :meth:`reported` gives them, arrays (S, …). z (S, U): the users' clusters.
+        """
+        return {}
+
     def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array | None:  # noqa: ARG002
         """Steps δ (K, q) to be added to the clusters' means and to the latent vectors of their users, or None.
 
@@ -295,6 +302,7 @@ class Behavior(ABC):
 
     users: list[str] | None = None  # the users' ids, where they came with some
     outcome: Array | None = None  # what was observed (n,), where it is known
+    observation_ids: list[str] | None = None  # ids of the observations, where they came with some
 
     @abstractmethod
     def __len__(self) -> int:
@@ -348,6 +356,14 @@ class Behavior(ABC):
     def fingerprint(self) -> dict[str, Any]:
         """Digests of the observations and the options, by name: whether two behaviours are the same. Checkpoints need it."""
         raise self._lacks("fingerprint", "be fitted with a checkpoint")
+
+    def take(self, rows: Any) -> "Behavior":  # noqa: ARG002
+        """The behaviour with some observations only, by position or mask; everybody stays a user."""
+        raise self._lacks("take", "be cut by observations")
+
+    def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """What the observations depend on besides what is learnt: dimensions and values by name, for ArviZ; none by default."""
+        return {}
 
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:  # noqa: ARG002
         """The prior of latent vectors under which the observations are most likely, for ``behavior_prior="likelihood"``."""

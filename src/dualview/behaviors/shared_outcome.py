@@ -21,6 +21,7 @@ from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.checks import (
     check_range,
     column_names,
+    index_names,
     names_text,
     numbers,
     participation_matrix,
@@ -36,6 +37,7 @@ from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 
+_MOST_DENSE = 2_000_000  # cells of a participation matrix that is handed out whole
 _SOLVER_TOLERANCE = 1e-8  # relative differences between ridge estimates that are rounding
 
 
@@ -84,6 +86,7 @@ class SharedOutcome(Behavior):
     ) -> None:
         self.participation = participation_matrix(participation)
         self.users = self._checked_users(column_names(participation) if users is None else users)
+        self.observation_ids = index_names(participation)
         self.outcome = None if outcome is None else self._checked_outcome(outcome)
         self.covariate_names = column_names(covariates)
         self.covariates = None if covariates is None else self._checked_covariates(covariates)
@@ -215,7 +218,7 @@ class SharedOutcome(Behavior):
         rows = np.asarray(threads)
         if rows.ndim != 1 or rows.dtype.kind not in "iub":
             raise InputError(f"take wants positions or a mask of the {self.n_observations} threads; got {threads!r}.")
-        return SharedOutcome(
+        part = SharedOutcome(
             self.participation[rows],
             None if self.outcome is None else self.outcome[rows],
             covariates=self._named_covariates(rows),
@@ -225,6 +228,23 @@ class SharedOutcome(Behavior):
             users=self.users,
             ridge=self.ridge,
         )
+        part.observation_ids = None if self.observation_ids is None else np.asarray(self.observation_ids)[rows].tolist()
+        return part
+
+    def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """Participants of each thread, the participation matrix, as triplets where it is large, and the covariates."""
+        matrix = sparse.coo_array(self.participation)
+        data: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {
+            "n_participants": (("observation",), np.bincount(matrix.row, minlength=self.n_observations))
+        }
+        if self.n_observations * len(self) <= _MOST_DENSE:
+            data["participation"] = (("observation", "user"), matrix.toarray())
+        else:
+            parts = {"thread": matrix.row, "user": matrix.col, "weight": matrix.data}
+            data |= {f"participation_{name}": (("participant",), np.asarray(part)) for name, part in parts.items()}
+        if self.coefficient_names:
+            data["covariates"] = (("observation", "coefficient"), self.coefficient_design)
+        return data
 
     def _named_covariates(self, rows: NDArray[Any]) -> Any:
         if self.covariates is None:

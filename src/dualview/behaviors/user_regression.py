@@ -15,7 +15,7 @@ from sklearn.covariance import ledoit_wolf
 from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, Params
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
-from dualview.checks import column_names, numbers, positive_number, refuse_repeated_columns, varies
+from dualview.checks import column_names, index_names, numbers, positive_number, refuse_repeated_columns, varies
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import NormalOutcome
 from dualview.units import GaussianPrior, Whitening
@@ -79,6 +79,7 @@ class UserRegression(PerUser):
         if y is not None and len(y) != len(matrix):
             raise InputError(f"outcome must have a value per row of design, {len(matrix)}; got {len(y)}.")
         self._set(user, matrix, y, names, users, n_users)
+        self.observation_ids = index_names(design)
         self.noise_variance = None if noise_variance is None else positive_number(noise_variance, "noise_variance")
         self.ridge = positive_number(ridge, "ridge")
         if noise not in ("shared", "cluster"):

@@ -39,6 +39,10 @@ class NormalOutcome(Outcome):
             raise InputError(NO_DENSITY)
         return np.asarray(-0.5 * np.log(2 * np.pi) - np.log(sds) - 0.5 * ((values - locations) / sds) ** 2)
 
+    def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:
+        """Locations with normal noise, (S, cases)."""
+        return np.asarray(locations + self.spread(cases) * rng.standard_normal(locations.shape))
+
     def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> "NormalMixture":
         """A mixture of normal distributions."""
         return NormalMixture(n, n_components, parts)
