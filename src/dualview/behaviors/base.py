@@ -85,6 +85,48 @@ class SampledEvidence(NamedTuple):
     log_likelihood: Callable[[int, NDArray[np.intp], Array], Array]
 
 
+class LatentPrior(NamedTuple):
+    """The prior of all latent vectors in one draw, in the user's units: user u has g_{owner[u]} + shift[u].
+
+    owner (U,), shift (U, q); g_j ~ N(means_j, precisions_j⁻¹), independent: means (G, q), precisions (G, q, q). Users have a
+    vector each, or share that of their cluster.
+    """
+
+    owner: NDArray[np.int64]
+    means: Array
+    precisions: Array
+    shift: Array
+
+
+class LeftOut(ABC):
+    """n observations, each given all others and one draw of clusters and parameters: latent vectors are integrated out.
+
+    The conditional distribution of an observation is an outcome's about its location: :meth:`laws` gives it.
+    """
+
+    @abstractmethod
+    def laws(self, prior: LatentPrior, params: Params, latent: Array) -> "LeftOutLaws":
+        """The distributions under one draw's prior of latent vectors, parameters in the user's units and vectors (U, q).
+
+        A behaviour too large to integrate all vectors out integrates those that an observation depends on, given the others.
+        """
+
+
+class LeftOutLaws(ABC):
+    """The distributions of n observations, each given all others."""
+
+    @abstractmethod
+    def log_density(self, values: Array) -> Array:
+        """Log density, or log probability, of values (n,), (n,)."""
+
+    @abstractmethod
+    def standardised(self, rng: np.random.Generator, values: Array) -> Array:
+        """Values as standard normal numbers, (n,): the normal quantiles of their distribution functions.
+
+        Where values have gaps, as 0 and 1 do, a uniform number in the gap is drawn.
+        """
+
+
 class Terms(NamedTuple):
     """Observations as the sweep sees them: normal, each linear in the latent vectors of some users.
 
@@ -360,6 +402,30 @@ class Behavior(ABC):
     def take(self, rows: Any) -> "Behavior":  # noqa: ARG002
         """The behaviour with some observations only, by position or mask; everybody stays a user."""
         raise self._lacks("take", "be cut by observations")
+
+    def left_out(self) -> LeftOut | None:
+        """The distribution of each observation given all others, with latent vectors integrated out; None by default.
+
+        Without it leave-one-out scores are given the latent vectors, which makes them less reliable.
+        """
+        return None
+
+    def evidence_of_users(
+        self,
+        priors: Sequence[LatentPrior],  # noqa: ARG002
+        latent: Array,
+        params: Params,
+    ) -> Callable[[int], Evidence | SampledEvidence]:
+        """Of a known user, what its observations say of its latent vector, had they not been in the fit, given S draws.
+
+        priors: of all latent vectors in each draw. By default it is what they say as those of somebody new, given the latent
+        vectors of all others.
+        """
+        return lambda user: self.evidence(self.as_new(user), latent, params, 1)
+
+    def as_new(self, user: int) -> "Behavior":  # noqa: ARG002
+        """The observations of one user as those of somebody new to the fit."""
+        raise self._lacks("as_new", "leave out users one at a time")
 
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """What the observations depend on besides what is learnt: dimensions and values by name, for ArviZ; none by default."""

@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.special import log_expit
 
 from dualview.behaviors.base import Array, Forecast, Params, SampledEvidence
+from dualview.behaviors.left_out import AnswersLeftOut
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
 from dualview.behaviors.user_regression import design_matrix
@@ -104,6 +105,10 @@ class BinaryOutcomes(PerUser):
     def param_names(self) -> list[str]:
         """What predictions need besides the latent vectors."""
         return []
+
+    def left_out(self) -> AnswersLeftOut:
+        """Each answer given all others, by quadrature; given the items' appeals, where they have some."""
+        return AnswersLeftOut(self.user, self.design, self.observed, len(self), self._offset)
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The log odds of new outcomes given S draws."""

@@ -150,6 +150,12 @@ class PerUser(Behavior):
     def _take_rest(self, rows: NDArray[Any]) -> None:
         """Cut what a subclass has besides; the object is a copy."""
 
+    def as_new(self, user: int) -> Self:
+        """The observations of one user, who is the only one."""
+        own = self.take(np.flatnonzero(self.user == user))
+        own.user, own.users, own._n_users = np.zeros(len(own.user), dtype=np.int64), None, 1
+        return own
+
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """The owner of each observation, by id or position, and the design."""
         owner = self.user if self.users is None else np.asarray(self.users)[self.user]

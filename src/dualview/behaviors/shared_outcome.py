@@ -5,7 +5,7 @@ participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U
 
 import copy
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Behavior, Evidence, Forecast, Params, fold_positions
+from dualview.behaviors.base import Behavior, Evidence, Forecast, LatentPrior, Params, SampledEvidence, fold_positions
+from dualview.behaviors.left_out import MOST_WHOLE, ThreadsLeftOut
 from dualview.behaviors.likelihoods.restricted import likely_prior
 from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.behaviors.likelihoods.threads import ThreadRegression
@@ -230,6 +231,32 @@ class SharedOutcome(Behavior):
         )
         part.observation_ids = None if self.observation_ids is None else np.asarray(self.observation_ids)[rows].tolist()
         return part
+
+    def left_out(self) -> ThreadsLeftOut:
+        """Each thread given all others, (L1)."""
+        return ThreadsLeftOut(self.participation, self.coefficient_design, self.observed, self.coefficient_units())
+
+    def as_new(self, user: int) -> "SharedOutcome":
+        """The threads of one user, whose column is a new one behind those of the users of the fit."""
+        columns = sparse.csc_array(self.participation)
+        own = columns[:, [user]]
+        rest = columns - sparse.csc_array((own.data, (own.indices, np.full(own.nnz, user))), shape=columns.shape)
+        rest.eliminate_zeros()
+        wide = replace_participation(self, sparse.csr_array(sparse.hstack([rest, own])))
+        wide.users = None
+        return wide.take(np.sort(own.indices))
+
+    def evidence_of_users(
+        self, priors: Sequence[LatentPrior], latent: Array, params: Params
+    ) -> Callable[[int], Evidence | SampledEvidence]:
+        """With the vectors of all users integrated out, where they have one each and threads are not very many."""
+        pooled = len(priors[0].means) != len(self)
+        if pooled or self.n_observations > MOST_WHOLE:
+            return super().evidence_of_users(priors, latent, params)
+        threads = self.left_out()
+        found = [threads.evidence(prior, float(s)) for prior, s in zip(priors, params["noise_precision"], strict=True)]
+        constant, linear, precision = (np.array(part) for part in zip(*found, strict=True))
+        return lambda user: Evidence(constant[:, [user]], linear[:, [user], None], precision[:, [user], None, None])
 
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """Participants of each thread, the participation matrix, as triplets where it is large, and the covariates."""

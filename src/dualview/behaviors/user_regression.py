@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.covariance import ledoit_wolf
 
 from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, Params
+from dualview.behaviors.left_out import PanelLeftOut
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
 from dualview.checks import column_names, index_names, numbers, positive_number, refuse_repeated_columns, varies
@@ -198,6 +199,10 @@ class UserRegression(PerUser):
         centred = (outcome - self.design @ prior.mean) / sd
         panel = Panel.of(self.user, self.design @ units.factor / sd, centred, len(self))
         return units, PanelRegression(panel, noise_prior, self.noise == "cluster")
+
+    def left_out(self) -> PanelLeftOut:
+        """Each observation given all others, exactly: users are independent."""
+        return PanelLeftOut(self.user, self.design, self.observed, len(self))
 
     @property
     def param_names(self) -> list[str]:

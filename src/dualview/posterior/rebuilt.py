@@ -53,10 +53,10 @@ def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | 
             "The observations of the fit are needed here, and a posterior that was read from a file does not hold them: pass "
             "them as behavior=."
         )
-    if behavior is not None:
-        _check_same(post, behavior)
     if found.outcome is None:
         raise InputError("The observations of the fit are needed here with their outcomes; this behaviour has none.")
+    if behavior is not None:
+        _check_same(post, behavior)
     return found
 
 
@@ -69,5 +69,5 @@ def _check_same(post: "Posterior", behavior: Behavior) -> None:
             f"{type(behavior).__name__} of {len(behavior)}."
         )
     n = post.n_observations
-    if n is not None and n != getattr(behavior, "n_observations", n):
-        raise InputError(f"behavior must be that of the fit, with {n} observations; got {behavior.n_observations}.")  # type: ignore[attr-defined]
+    if n is not None and n != len(behavior.observed):
+        raise InputError(f"behavior must be that of the fit, with {n} observations; got {len(behavior.observed)}.")

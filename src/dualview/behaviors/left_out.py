@@ -1,0 +1,367 @@
+"""Observations left out one at a time, with the latent vectors integrated out: what leave-one-out scores weigh draws by.
+
+Given clusters and parameters, outcomes are linear in vectors with normal priors. Then the distribution of an observation given
+all others has a closed form, (L1) in docs/model.md; yes-or-no outcomes take a quadrature. The importance weights of a draw
+carry clusters and parameters only, not the vectors that each observation has pulled towards itself.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import lapack
+from scipy.special import expit, log_expit, logsumexp, ndtri
+
+from dualview.behaviors.base import Array, LatentPrior, LeftOut, LeftOutLaws, Params
+from dualview.errors import DegenerateError
+from dualview.units import Whitening
+
+MOST_WHOLE = 500  # vectors and coefficients, or threads, up to which all are integrated out
+_NODES = {1: 61, 2: 25, 3: 11}  # of a quadrature along each of q dimensions; right to four digits for priors of sd up to 3
+_N_POINTS = 2048  # of importance sampling, with more dimensions
+_WIDER = 1.3  # than the normal approximation, the points of importance sampling
+_NEWTON_STEPS = 30
+
+
+class NormalLaws(LeftOutLaws):
+    """Normal distributions with locations and standard deviations (n,)."""
+
+    def __init__(self, locations: Array, sds: Array) -> None:
+        self.locations, self.sds = locations, sds
+
+    def log_density(self, values: Array) -> Array:
+        return np.asarray(-0.5 * np.log(2 * np.pi) - np.log(self.sds) - 0.5 * ((values - self.locations) / self.sds) ** 2)
+
+    def standardised(self, rng: np.random.Generator, values: Array) -> Array:  # noqa: ARG002
+        return np.asarray((values - self.locations) / self.sds)
+
+
+class BinaryLaws(LeftOutLaws):
+    """Outcomes 0 and 1: log probabilities (n,) of the values that were observed."""
+
+    def __init__(self, observed: Array, log_probabilities: Array) -> None:
+        self.observed, self.log_probabilities = observed, log_probabilities
+
+    @property
+    def chances(self) -> Array:
+        """Probabilities of 1, (n,)."""
+        likely = np.exp(self.log_probabilities)
+        return np.asarray(np.where(self.observed == 1.0, likely, 1.0 - likely))
+
+    def log_density(self, values: Array) -> Array:
+        same = values == self.observed
+        return np.asarray(
+            np.where(same, self.log_probabilities, np.log(-np.expm1(np.minimum(self.log_probabilities, -1e-300))))
+        )
+
+    def standardised(self, rng: np.random.Generator, values: Array) -> Array:
+        """0 lies in the first 1 − p of the unit interval, 1 in the rest."""
+        chances, place = self.chances, rng.random(len(values))
+        levels = np.where(values == 1.0, 1.0 - chances * (1.0 - place), (1.0 - chances) * place)
+        return np.asarray(ndtri(np.clip(levels, 1e-15, 1.0 - 1e-15)))
+
+
+def _left_out(outcome: Array, residual: Array, leverage: Array, precision: Any) -> NormalLaws:
+    """(L1) from residuals and leverages (n,) of the fit to all observations."""
+    left = 1.0 - leverage
+    if not np.all(left > 0.0):
+        raise DegenerateError("An observation cannot be left out: rounding has left nothing of what the others say about it.")
+    return NormalLaws(outcome - residual / left, 1.0 / np.sqrt(precision * left))
+
+
+@dataclass(frozen=True)
+class ThreadsLeftOut(LeftOut):
+    """Threads with participation (T, U), covariates (T, C) and outcomes (T,).
+
+    units: those in which slopes have the prior N(0, I). Up to ``MOST_WHOLE`` vectors or threads, all vectors and slopes
+    are integrated out; beyond, the vectors of a thread's participants, given all others.
+    """
+
+    participation: Any
+    covariates: Array
+    outcome: Array
+    units: Whitening
+
+    @cached_property
+    def _covariates(self) -> Array:
+        """Of slopes with the prior N(0, I)."""
+        return self.covariates @ self.units.factor
+
+    @cached_property
+    def _centred(self) -> Array:
+        """Outcomes less what slopes at their prior's mean explain."""
+        return np.asarray(self.outcome - self.covariates @ self.units.mean)
+
+    @cached_property
+    def _dense(self) -> Array:
+        return self.participation.toarray() if sparse.issparse(self.participation) else np.asarray(self.participation)
+
+    @cached_property
+    def _gram(self) -> Array:
+        design = np.hstack([self._dense, self._covariates])
+        return np.asarray(design.T @ design)
+
+    def laws(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:
+        n_vectors = len(prior.means)
+        if min(n_vectors + self.covariates.shape[1], len(self.outcome)) <= MOST_WHOLE:
+            return self._whole(prior, float(params["noise_precision"]))
+        return self._local(prior, params, latent)
+
+    def _whole(self, prior: LatentPrior, noise_precision: float) -> NormalLaws:
+        n_users, pooled = self.participation.shape[1], len(prior.means) != self.participation.shape[1]
+        users = self._dense
+        outcome = self._centred - users @ prior.shift[:, 0] if prior.shift.any() else self._centred
+        if pooled:
+            members = np.zeros((n_users, len(prior.means)))
+            members[np.arange(n_users), prior.owner] = 1.0
+            users = users @ members
+        design = np.hstack([users, self._covariates])
+        n_slopes = self.covariates.shape[1]
+        means = np.concatenate([prior.means[:, 0], np.zeros(n_slopes)])
+        precisions = np.concatenate([prior.precisions[:, 0, 0], np.ones(n_slopes)])
+        if len(outcome) < len(means):
+            residual, left = _by_observations(design, outcome - design @ means, 1.0 / precisions, noise_precision)
+            return NormalLaws(self.outcome - residual / left, 1.0 / np.sqrt(left))
+        gram = design.T @ design if pooled else self._gram
+        linear = precisions * means + noise_precision * (design.T @ outcome)
+        covariance = _inverse(np.diag(precisions) + noise_precision * gram)
+        leverage = noise_precision * ((design @ covariance) * design).sum(axis=1)
+        return _left_out(self.outcome, outcome - design @ (covariance @ linear), leverage, noise_precision)
+
+    def evidence(self, prior: LatentPrior, noise_precision: float) -> tuple[Array, Array, Array]:
+        """Of every user, what its threads say of its coefficient f given all other threads, in one draw; other users' are
+        integrated out.
+
+        ln p(threads of u | the others, f) = constant + linear f − precision f²/2, each (U,). With K = C⁻¹ of all outcomes
+        without u's part, threads B of u, weights p on them and e = K(y − E y): precision pᵀ K_BB p, linear pᵀ e_B, constant
+        (ln |K_BB/2π| − e_Bᵀ K_BB⁻¹ e_B)/2.
+        """
+        means, variances = prior.means[:, 0], 1.0 / prior.precisions[:, 0, 0]
+        covariance = (self._dense * variances) @ self._dense.T + self._covariates @ self._covariates.T
+        covariance[np.diag_indices_from(covariance)] += 1.0 / noise_precision
+        precision, away = _inverse(covariance), self._centred - self._dense @ means
+        found = np.zeros((3, len(means)))
+        for user, (mean, variance) in enumerate(zip(means, variances, strict=True)):
+            own = np.flatnonzero(self._dense[:, user])
+            if not len(own):
+                continue
+            weights = self._dense[own, user]
+            column = precision[:, own] @ weights
+            gain = variance / (1.0 - variance * (weights @ column[own]))
+            block = precision[np.ix_(own, own)] + gain * np.outer(column[own], column[own])
+            rest = away + mean * self._dense[:, user]
+            pull = precision[own] @ rest + gain * column[own] * (column @ rest)
+            factor = np.linalg.cholesky(block)
+            half = np.linalg.solve(factor, pull)
+            height = np.log(np.diagonal(factor)).sum() - 0.5 * len(own) * np.log(2 * np.pi)
+            found[:, user] = height - 0.5 * half @ half, weights @ pull, weights @ block @ weights
+        return found[0], found[1], found[2]
+
+    @cached_property
+    def _crowds(self) -> "list[_Crowd]":
+        """Threads of as many participants together, with what their vectors share."""
+        rows = sparse.csr_array(self.participation)
+        gram = sparse.csr_array(rows.T @ rows)
+        sizes = np.diff(rows.indptr)
+        return [_Crowd.of(rows, gram, np.flatnonzero(sizes == size), int(size)) for size in np.unique(sizes[sizes > 0])]
+
+    def _local(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:
+        """Vectors of a thread's participants integrated out, given those of all others and the slopes."""
+        noise_precision = float(params["noise_precision"])
+        outcome = self.outcome
+        if self.covariates.shape[1]:
+            outcome = outcome - self.covariates @ params["coefficients"]
+        vectors = latent[:, 0]
+        rest = outcome - self.participation @ vectors
+        weighted = self.participation.T @ rest
+        residual, leverage = rest.copy(), np.zeros(len(rest))
+        for threads, members, weights, gram in self._crowds:
+            means, precisions = prior.means[members, 0], prior.precisions[members, 0, 0]
+            matrices = noise_precision * gram
+            matrices[:, np.arange(gram.shape[1]), np.arange(gram.shape[1])] += precisions
+            own = vectors[members]
+            linear = precisions * means + noise_precision * (weighted[members] + (gram @ own[..., None])[..., 0])
+            solved = np.linalg.solve(matrices, np.stack([linear, weights], axis=-1))
+            residual[threads] += (weights * (own - solved[..., 0])).sum(axis=1)
+            leverage[threads] = noise_precision * (weights * solved[..., 1]).sum(axis=1)
+        return _left_out(self.outcome, residual, leverage, noise_precision)
+
+
+class _Crowd(NamedTuple):
+    """Threads (n,) of m participants: who they are (n, m), their weights (n, m), and Σ p pᵀ over all threads (n, m, m)."""
+
+    threads: NDArray[np.intp]
+    members: NDArray[np.int64]
+    weights: Array
+    gram: Array
+
+    @classmethod
+    def of(cls, rows: Any, gram: Any, threads: NDArray[np.intp], size: int) -> "_Crowd":
+        places = rows.indptr[threads][:, None] + np.arange(size)
+        members = rows.indices[places].astype(np.int64)
+        pairs = gram[np.repeat(members, size, axis=1).ravel(), np.tile(members, (1, size)).ravel()]
+        return cls(threads, members, rows.data[places], np.asarray(pairs).reshape(len(threads), size, size))
+
+
+def _inverse(matrix: Array) -> Array:
+    """The inverse of a positive definite matrix, from its factor."""
+    factor, failed = lapack.dpotrf(matrix, lower=1)
+    inverse, failed_too = lapack.dpotri(factor, lower=1)
+    if failed or failed_too:
+        raise DegenerateError("A precision matrix is singular in rounding: these outcomes cannot be left out one by one.")
+    return np.asarray(np.tril(inverse) + np.tril(inverse, -1).T)
+
+
+def _by_observations(design: Array, away: Array, variances: Array, noise_precision: float) -> tuple[Array, Array]:
+    """C⁻¹ (y − E y) and the diagonal of C⁻¹, C = X diag(variances) Xᵀ + I/s: for fewer observations than vectors."""
+    covariance = (design * variances) @ design.T
+    covariance[np.diag_indices_from(covariance)] += 1.0 / noise_precision
+    inverse = _inverse(covariance)
+    return inverse @ away, np.diagonal(inverse)
+
+
+@dataclass(frozen=True)
+class PanelLeftOut(LeftOut):
+    """Observations of one user each: user (n,), design (n, q), outcome (n,)."""
+
+    user: NDArray[np.int64]
+    design: Array
+    outcome: Array
+    n_users: int
+
+    @cached_property
+    def _squares(self) -> Array:
+        return self.design[:, :, None] * self.design[:, None, :]
+
+    def laws(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:  # noqa: ARG002
+        noise = np.asarray(params["noise_precision"], dtype=float)
+        precision = np.full(len(self.user), noise) if noise.ndim == 0 else noise[self.user]
+        group, outcome = prior.owner[self.user], self.outcome
+        if prior.shift.any():
+            outcome = outcome - (self.design * prior.shift[self.user]).sum(axis=1)
+        matrices, linear = prior.precisions.copy(), (prior.precisions @ prior.means[..., None])[..., 0]
+        np.add.at(matrices, group, precision[:, None, None] * self._squares)
+        np.add.at(linear, group, (precision * outcome)[:, None] * self.design)
+        vectors = np.linalg.solve(matrices, linear[..., None])[..., 0]
+        solved = np.linalg.solve(matrices[group], self.design[..., None])[..., 0]
+        leverage = precision * (self.design * solved).sum(axis=1)
+        return _left_out(self.outcome, outcome - (self.design * vectors[group]).sum(axis=1), leverage, precision)
+
+
+@dataclass(frozen=True)
+class AnswersLeftOut(LeftOut):
+    """Yes-or-no outcomes of one user each; offset(params) is what coefficients add to the log odds, given them.
+
+    1/p(y_i | all others) is the posterior mean of 1/p(y_i | f): a quadrature about the mode of f for up to three dimensions,
+    else importance sampling from a normal distribution there.
+    """
+
+    user: NDArray[np.int64]
+    design: Array
+    outcome: Array
+    n_users: int
+    offset: Callable[[Params], Array]
+
+    def laws(self, prior: LatentPrior, params: Params, latent: Array) -> BinaryLaws:  # noqa: ARG002
+        known = {name: np.asarray(value)[None] for name, value in params.items()}
+        odds = self.offset(known)[0] + (self.design * prior.shift[self.user]).sum(axis=1)
+        order = np.argsort(prior.owner[self.user], kind="stable")
+        answers = Answers(prior.owner[self.user][order], self.design[order], 2.0 * self.outcome[order] - 1.0, odds[order])
+        log_likelihood, log_weights, _ = quadrature(answers, prior.means, prior.precisions)
+        log_probabilities = np.empty(len(order))
+        log_probabilities[order] = -logsumexp(log_weights[answers.group] - log_likelihood, axis=1)
+        return BinaryLaws(self.outcome, np.minimum(log_probabilities, 0.0))
+
+
+class Answers(NamedTuple):
+    """Answers sorted by group: group (n,), design (n, q), sign (n,) of ±1, and log odds without the vectors' part (n,)."""
+
+    group: NDArray[np.int64]
+    design: Array
+    sign: Array
+    odds: Array
+
+    def sums(self, values: Array, n_groups: int) -> Array:
+        """Sums over each group of values (n, …), (G, …)."""
+        result = np.zeros((n_groups, *values.shape[1:]))
+        present, first = np.unique(self.group, return_index=True)
+        if len(present):
+            result[present] = np.add.reduceat(values, first, axis=0)
+        return result
+
+
+def quadrature(answers: Answers, means: Array, precisions: Array) -> tuple[Array, Array, Array]:
+    """The posterior of vectors g_j ~ N(means_j, precisions_j⁻¹), (G, q), given their answers, on M nodes about its mode.
+
+    Returns ln p(answer | node), (n, M), log weights of the nodes, (G, M), that sum to one, and ln p(answers of j), (G,).
+    """
+    modes, curvatures = _modes(answers, means, precisions)
+    nodes, log_node_weights = _nodes(means.shape[1])
+    factors = np.linalg.cholesky(curvatures)
+    away = np.linalg.solve(np.swapaxes(factors, -1, -2)[:, None], nodes[None, ..., None])[..., 0]
+    vectors = modes[:, None] + away  # (G, M, q)
+    odds = answers.odds[:, None] + np.einsum("nq,nmq->nm", answers.design, vectors[answers.group])
+    log_likelihood = np.asarray(log_expit(answers.sign[:, None] * odds))
+    centred = vectors - means[:, None]
+    log_prior = -0.5 * np.einsum("gmq,gqr,gmr->gm", centred, precisions, centred)
+    heights = 0.5 * np.linalg.slogdet(precisions)[1] - np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    log_weights = answers.sums(log_likelihood, len(means)) + log_prior + log_node_weights + heights[:, None]
+    total = logsumexp(log_weights, axis=1, keepdims=True)
+    return log_likelihood, log_weights - total, np.asarray(total[:, 0])
+
+
+def _nodes(n_dims: int) -> tuple[Array, Array]:
+    """Points (M, q), and ln of the weight that makes Σ weight · φ-free integrand an integral over a standard normal vector.
+
+    The weights include exp(|x|²/2), so that a sum of weight × exp(−|x|²/2) × value is a mean under the standard normal.
+    """
+    if n_dims in _NODES:
+        points, weights = np.polynomial.hermite_e.hermegauss(_NODES[n_dims])
+        grid = np.array(list(product(points, repeat=n_dims)))
+        log_weights = np.log(np.array(list(product(weights / weights.sum(), repeat=n_dims)))).sum(axis=1)
+        return grid, log_weights + 0.5 * (grid**2).sum(axis=1)
+    half = np.random.default_rng(0).standard_normal((_N_POINTS // 2, n_dims))
+    points = np.concatenate([half, -half])
+    log_weights = 0.5 * (points**2).sum(axis=1) + n_dims * np.log(_WIDER) - np.log(len(points))
+    return _WIDER * points, log_weights
+
+
+def _modes(answers: Answers, means: Array, precisions: Array) -> tuple[Array, Array]:
+    """The modes (G, q) of log-concave posteriors by Newton's method with halved steps, and their curvatures (G, q, q)."""
+    vectors, n_groups = means.copy(), len(means)
+
+    def height(values: Array) -> Array:
+        odds = answers.odds + (answers.design * values[answers.group]).sum(axis=1)
+        away = values - means
+        fit = answers.sums(log_expit(answers.sign * odds), n_groups)
+        return np.asarray(fit - 0.5 * np.einsum("gq,gqr,gr->g", away, precisions, away))
+
+    def derivatives(values: Array) -> tuple[Array, Array]:
+        odds = answers.odds + (answers.design * values[answers.group]).sum(axis=1)
+        pull = (answers.sign * expit(-answers.sign * odds))[:, None] * answers.design
+        bend = (expit(odds) * expit(-odds))[:, None, None] * answers.design[:, :, None] * answers.design[:, None, :]
+        gradient = answers.sums(pull, n_groups) - (precisions @ (values - means)[..., None])[..., 0]
+        return gradient, answers.sums(bend, n_groups) + precisions
+
+    before = height(vectors)
+    for _ in range(_NEWTON_STEPS):
+        gradient, curvature = derivatives(vectors)
+        step = np.linalg.solve(curvature, gradient[..., None])[..., 0]
+        if np.all((gradient * step).sum(axis=1) < 1e-10):
+            break
+        size = np.ones(n_groups)
+        for _ in range(_NEWTON_STEPS):
+            now = height(vectors + size[:, None] * step)
+            worse = now < before
+            if not worse.any():
+                break
+            size[worse] *= 0.5
+        better = now >= before
+        vectors[better] += (size[:, None] * step)[better]
+        before = np.where(better, now, before)
+    return vectors, derivatives(vectors)[1]
