@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from dualview import __version__
 from dualview.errors import DualViewError
@@ -200,7 +200,7 @@ def summary(run: Path, *, json: bool = False) -> None:
     print(dumps(found, indent=2) if json else summary_text(found))
 
 
-def compare(runs: tuple[Path, ...], *, out: Path | None = None) -> None:
+def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "observation", out: Path | None = None) -> None:
     """Rank runs of the same threads by leave-one-out scores: with a link and without, with other numbers of clusters.
 
     elpd is the sum of the scores, more is better; behind is how far a run lies from the best; unsure counts threads whose
@@ -212,13 +212,18 @@ def compare(runs: tuple[Path, ...], *, out: Path | None = None) -> None:
     ----------
     runs
         Folders of two finished runs or more.
+    by
+        What is left out: an observation, that is a thread, or all threads of a user, who is then predicted like a new one.
+        Scores of users are printed, and written only where --out says so.
     out
         Where to write the table, as JSON; comparison.json in the folder of each run by default.
     """
     from dualview.runs.rankings import FILE, rank_runs
 
-    ranking = rank_runs(runs)
+    ranking = rank_runs(runs, by)
     print(ranking.text(), flush=True)
+    if by == "user" and out is None:
+        return
     places = [run / FILE for run in runs] if out is None else [out]
     for place in places:
         ranking.save(place)

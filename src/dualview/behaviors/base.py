@@ -86,15 +86,18 @@ class SampledEvidence(NamedTuple):
 
 
 class LatentPrior(NamedTuple):
-    """The prior of all latent vectors in one draw, in the user's units: user u has g_{owner[u]} + shift[u].
+    """The prior of all latent vectors in one draw, in the user's units: user u in cluster k = z_u has μ_k + g_u + shift_u.
 
-    owner (U,), shift (U, q); g_j ~ N(means_j, precisions_j⁻¹), independent: means (G, q), precisions (G, q, q). Users have a
-    vector each, or share that of their cluster.
+    z (U,), shift (U, q). μ_k ~ N(base_mean, base_precision⁻¹) and, where users of a cluster do not share a vector, g_u ~ N(0,
+    precisions_k⁻¹), all independent: base_mean (q,), base_precision (q, q), precisions (K, q, q), None where they share it.
+    means (K, q): the values of the μ_k in the draw.
     """
 
-    owner: NDArray[np.int64]
+    z: NDArray[np.int64]
     means: Array
-    precisions: Array
+    precisions: Array | None
+    base_mean: Array
+    base_precision: Array
     shift: Array
 
 

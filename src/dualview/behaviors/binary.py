@@ -108,7 +108,7 @@ class BinaryOutcomes(PerUser):
 
     def left_out(self) -> AnswersLeftOut:
         """Each answer given all others, by quadrature; given the items' appeals, where they have some."""
-        return AnswersLeftOut(self.user, self.design, self.observed, len(self), self._offset)
+        return AnswersLeftOut(self.user, self.design, self.observed, self._offset)
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The log odds of new outcomes given S draws."""

@@ -2,7 +2,8 @@
 
 Given clusters and parameters, outcomes are linear in vectors with normal priors. Then the distribution of an observation given
 all others has a closed form, (L1) in docs/model.md; yes-or-no outcomes take a quadrature. The importance weights of a draw
-carry clusters and parameters only, not the vectors that each observation has pulled towards itself.
+carry clusters and parameters only, not the vectors that each observation has pulled towards itself, nor, where outcomes are
+normal, the means of their clusters.
 """
 
 from collections.abc import Callable
@@ -78,8 +79,8 @@ def _left_out(outcome: Array, residual: Array, leverage: Array, precision: Any) 
 class ThreadsLeftOut(LeftOut):
     """Threads with participation (T, U), covariates (T, C) and outcomes (T,).
 
-    units: those in which slopes have the prior N(0, I). Up to ``MOST_WHOLE`` vectors or threads, all vectors and slopes
-    are integrated out; beyond, the vectors of a thread's participants, given all others.
+    units: those in which slopes have the prior N(0, I). Up to ``MOST_WHOLE`` unknowns or threads, all vectors, means of
+    clusters and slopes are integrated out; beyond, the vectors of a thread's participants, given everything else.
     """
 
     participation: Any
@@ -102,36 +103,37 @@ class ThreadsLeftOut(LeftOut):
         return self.participation.toarray() if sparse.issparse(self.participation) else np.asarray(self.participation)
 
     @cached_property
+    def _design(self) -> Any:
+        """Users and covariates beside each other, (T, U + C)."""
+        if sparse.issparse(self.participation):
+            return sparse.hstack([self.participation, sparse.csr_array(self._covariates)], format="csr")
+        return np.hstack([self._dense, self._covariates])
+
+    @cached_property
     def _gram(self) -> Array:
-        design = np.hstack([self._dense, self._covariates])
-        return np.asarray(design.T @ design)
+        gram = self._design.T @ self._design
+        return gram.toarray() if sparse.issparse(gram) else np.asarray(gram)
 
     def laws(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:
-        n_vectors = len(prior.means)
-        if min(n_vectors + self.covariates.shape[1], len(self.outcome)) <= MOST_WHOLE:
-            return self._whole(prior, float(params["noise_precision"]))
+        unknowns = Unknowns.of(prior, self.covariates.shape[1])
+        if min(len(unknowns.means), len(self.outcome)) <= MOST_WHOLE:
+            return self._whole(prior, unknowns, float(params["noise_precision"]))
         return self._local(prior, params, latent)
 
-    def _whole(self, prior: LatentPrior, noise_precision: float) -> NormalLaws:
-        n_users, pooled = self.participation.shape[1], len(prior.means) != self.participation.shape[1]
-        users = self._dense
-        outcome = self._centred - users @ prior.shift[:, 0] if prior.shift.any() else self._centred
-        if pooled:
-            members = np.zeros((n_users, len(prior.means)))
-            members[np.arange(n_users), prior.owner] = 1.0
-            users = users @ members
-        design = np.hstack([users, self._covariates])
-        n_slopes = self.covariates.shape[1]
-        means = np.concatenate([prior.means[:, 0], np.zeros(n_slopes)])
-        precisions = np.concatenate([prior.precisions[:, 0, 0], np.ones(n_slopes)])
+    def _whole(self, prior: LatentPrior, unknowns: "Unknowns", noise_precision: float) -> NormalLaws:
+        outcome = self._centred - self.participation @ prior.shift[:, 0] if prior.shift.any() else self._centred
+        means, precisions, spread = unknowns
         if len(outcome) < len(means):
-            residual, left = _by_observations(design, outcome - design @ means, 1.0 / precisions, noise_precision)
-            return NormalLaws(self.outcome - residual / left, 1.0 / np.sqrt(left))
-        gram = design.T @ design if pooled else self._gram
-        linear = precisions * means + noise_precision * (design.T @ outcome)
-        covariance = _inverse(np.diag(precisions) + noise_precision * gram)
-        leverage = noise_precision * ((design @ covariance) * design).sum(axis=1)
-        return _left_out(self.outcome, outcome - design @ (covariance @ linear), leverage, noise_precision)
+            covariance = self._design @ ((spread / precisions) @ spread.T) @ self._design.T
+            inverse = _inverse(covariance + np.eye(len(outcome)) / noise_precision)
+            pull = inverse @ (outcome - self._design @ (spread @ means))
+            return NormalLaws(self.outcome - pull / np.diagonal(inverse), 1.0 / np.sqrt(np.diagonal(inverse)))
+        linear = precisions * means + noise_precision * (spread.T @ (self._design.T @ outcome))
+        covariance = _inverse(np.diag(precisions) + noise_precision * (spread.T @ self._gram @ spread))
+        residual = outcome - self._design @ (spread @ (covariance @ linear))
+        by_users = self._design @ (spread @ covariance @ spread.T)
+        products = self._design.multiply(by_users) if sparse.issparse(self._design) else self._design * by_users
+        return _left_out(self.outcome, residual, noise_precision * np.asarray(products.sum(axis=1)).ravel(), noise_precision)
 
     def evidence(self, prior: LatentPrior, noise_precision: float) -> tuple[Array, Array, Array]:
         """Of every user, what its threads say of its coefficient f given all other threads, in one draw; other users' are
@@ -141,7 +143,8 @@ class ThreadsLeftOut(LeftOut):
         without u's part, threads B of u, weights p on them and e = K(y − E y): precision pᵀ K_BB p, linear pᵀ e_B, constant
         (ln |K_BB/2π| − e_Bᵀ K_BB⁻¹ e_B)/2.
         """
-        means, variances = prior.means[:, 0], 1.0 / prior.precisions[:, 0, 0]
+        assert prior.precisions is not None
+        means, variances = prior.means[prior.z, 0] + prior.shift[:, 0], 1.0 / prior.precisions[prior.z, 0, 0]
         covariance = (self._dense * variances) @ self._dense.T + self._covariates @ self._covariates.T
         covariance[np.diag_indices_from(covariance)] += 1.0 / noise_precision
         precision, away = _inverse(covariance), self._centred - self._dense @ means
@@ -171,25 +174,52 @@ class ThreadsLeftOut(LeftOut):
         return [_Crowd.of(rows, gram, np.flatnonzero(sizes == size), int(size)) for size in np.unique(sizes[sizes > 0])]
 
     def _local(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:
-        """Vectors of a thread's participants integrated out, given those of all others and the slopes."""
+        """Vectors of a thread's participants integrated out, given those of all others, the clusters' means and the slopes."""
+        assert prior.precisions is not None  # clusters that share a vector are few unknowns
         noise_precision = float(params["noise_precision"])
         outcome = self.outcome
         if self.covariates.shape[1]:
             outcome = outcome - self.covariates @ params["coefficients"]
-        vectors = latent[:, 0]
+        vectors, all_means = latent[:, 0], prior.means[prior.z, 0] + prior.shift[:, 0]
+        all_precisions = prior.precisions[prior.z, 0, 0]
         rest = outcome - self.participation @ vectors
         weighted = self.participation.T @ rest
         residual, leverage = rest.copy(), np.zeros(len(rest))
         for threads, members, weights, gram in self._crowds:
-            means, precisions = prior.means[members, 0], prior.precisions[members, 0, 0]
+            precisions = all_precisions[members]
             matrices = noise_precision * gram
             matrices[:, np.arange(gram.shape[1]), np.arange(gram.shape[1])] += precisions
             own = vectors[members]
-            linear = precisions * means + noise_precision * (weighted[members] + (gram @ own[..., None])[..., 0])
+            linear = precisions * all_means[members] + noise_precision * (weighted[members] + (gram @ own[..., None])[..., 0])
             solved = np.linalg.solve(matrices, np.stack([linear, weights], axis=-1))
             residual[threads] += (weights * (own - solved[..., 0])).sum(axis=1)
             leverage[threads] = noise_precision * (weights * solved[..., 1]).sum(axis=1)
         return _left_out(self.outcome, residual, leverage, noise_precision)
+
+
+class Unknowns(NamedTuple):
+    """Independent normal numbers that are integrated out: means (N,), precisions (N,).
+
+    spread (U + C, N): what each counts for in the users' coefficients and the slopes. They are the users' deviations, unless
+    users share their cluster's coefficient, the clusters' means, and the slopes.
+    """
+
+    means: Array
+    precisions: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, prior: LatentPrior, n_slopes: int) -> "Unknowns":
+        n_users, n_clusters = len(prior.z), len(prior.means)
+        own = 0 if prior.precisions is None else n_users
+        spread = np.zeros((n_users + n_slopes, own + n_clusters + n_slopes))
+        spread[np.arange(own), np.arange(own)] = 1.0
+        spread[np.arange(n_users), own + prior.z] = 1.0
+        spread[n_users + np.arange(n_slopes), own + n_clusters + np.arange(n_slopes)] = 1.0
+        means = np.concatenate([np.zeros(own), np.full(n_clusters, prior.base_mean[0]), np.zeros(n_slopes)])
+        deviations = np.empty(0) if prior.precisions is None else prior.precisions[prior.z, 0, 0]
+        precisions = np.concatenate([deviations, np.full(n_clusters, prior.base_precision[0, 0]), np.ones(n_slopes)])
+        return cls(means, precisions, spread)
 
 
 class _Crowd(NamedTuple):
@@ -217,14 +247,6 @@ def _inverse(matrix: Array) -> Array:
     return np.asarray(np.tril(inverse) + np.tril(inverse, -1).T)
 
 
-def _by_observations(design: Array, away: Array, variances: Array, noise_precision: float) -> tuple[Array, Array]:
-    """C⁻¹ (y − E y) and the diagonal of C⁻¹, C = X diag(variances) Xᵀ + I/s: for fewer observations than vectors."""
-    covariance = (design * variances) @ design.T
-    covariance[np.diag_indices_from(covariance)] += 1.0 / noise_precision
-    inverse = _inverse(covariance)
-    return inverse @ away, np.diagonal(inverse)
-
-
 @dataclass(frozen=True)
 class PanelLeftOut(LeftOut):
     """Observations of one user each: user (n,), design (n, q), outcome (n,)."""
@@ -232,7 +254,6 @@ class PanelLeftOut(LeftOut):
     user: NDArray[np.int64]
     design: Array
     outcome: Array
-    n_users: int
 
     @cached_property
     def _squares(self) -> Array:
@@ -241,16 +262,44 @@ class PanelLeftOut(LeftOut):
     def laws(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:  # noqa: ARG002
         noise = np.asarray(params["noise_precision"], dtype=float)
         precision = np.full(len(self.user), noise) if noise.ndim == 0 else noise[self.user]
-        group, outcome = prior.owner[self.user], self.outcome
+        outcome = self.outcome
         if prior.shift.any():
             outcome = outcome - (self.design * prior.shift[self.user]).sum(axis=1)
-        matrices, linear = prior.precisions.copy(), (prior.precisions @ prior.means[..., None])[..., 0]
-        np.add.at(matrices, group, precision[:, None, None] * self._squares)
-        np.add.at(linear, group, (precision * outcome)[:, None] * self.design)
-        vectors = np.linalg.solve(matrices, linear[..., None])[..., 0]
-        solved = np.linalg.solve(matrices[group], self.design[..., None])[..., 0]
-        leverage = precision * (self.design * solved).sum(axis=1)
-        return _left_out(self.outcome, outcome - (self.design * vectors[group]).sum(axis=1), leverage, precision)
+        n_users, q = len(prior.z), self.design.shape[1]
+        squares, linear = np.zeros((n_users, q, q)), np.zeros((n_users, q))
+        np.add.at(squares, self.user, precision[:, None, None] * self._squares)
+        np.add.at(linear, self.user, (precision * outcome)[:, None] * self.design)
+        vectors, covariances = _posterior_of_vectors(prior, squares, linear)
+        leverage = precision * np.einsum("nq,nqr,nr->n", self.design, covariances[self.user], self.design)
+        return _left_out(self.outcome, outcome - (self.design * vectors[self.user]).sum(axis=1), leverage, precision)
+
+
+def _posterior_of_vectors(prior: LatentPrior, squares: Array, linear: Array) -> tuple[Array, Array]:
+    """Mean (U, q) and covariance (U, q, q) of each user's vector without its shift, means of clusters integrated out.
+
+    ln p(observations of u | f) = linear_u · f − fᵀ squares_u f/2 up to a constant. Users who do not share a vector depend on
+    each other through their cluster's mean only: given it, f_u ~ N(Λ_u⁻¹(S_k μ_k + linear_u), Λ_u⁻¹), Λ_u = S_k + squares_u.
+    """
+    z, (n_clusters, q) = prior.z, prior.means.shape
+    matrices, pull = (
+        np.tile(prior.base_precision, (n_clusters, 1, 1)),
+        np.tile(prior.base_precision @ prior.base_mean, (n_clusters, 1)),
+    )
+    identity = np.eye(q)
+    if prior.precisions is None:
+        np.add.at(matrices, z, squares)
+        np.add.at(pull, z, linear)
+        covariances = np.linalg.solve(matrices, np.broadcast_to(identity, matrices.shape))
+        return (covariances @ pull[..., None])[z, :, 0], np.asarray(covariances[z])
+    own = prior.precisions[z]
+    given = np.linalg.solve(own + squares, np.broadcast_to(identity, own.shape))  # Λ_u⁻¹
+    follow = given @ own  # how f_u follows μ_k
+    np.add.at(matrices, z, own - own @ follow)
+    np.add.at(pull, z, (np.swapaxes(follow, -1, -2) @ linear[..., None])[..., 0])
+    of_means = np.linalg.solve(matrices, np.broadcast_to(identity, matrices.shape))
+    means = (of_means @ pull[..., None])[..., 0]
+    vectors = (follow @ means[z][..., None])[..., 0] + (given @ linear[..., None])[..., 0]
+    return vectors, np.asarray(given + follow @ of_means[z] @ np.swapaxes(follow, -1, -2))
 
 
 @dataclass(frozen=True)
@@ -258,21 +307,26 @@ class AnswersLeftOut(LeftOut):
     """Yes-or-no outcomes of one user each; offset(params) is what coefficients add to the log odds, given them.
 
     1/p(y_i | all others) is the posterior mean of 1/p(y_i | f): a quadrature about the mode of f for up to three dimensions,
-    else importance sampling from a normal distribution there.
+    else importance sampling from a normal distribution there. Vectors are integrated out given the means of their clusters, or,
+    where users of a cluster share one, given what the clusters have in common.
     """
 
     user: NDArray[np.int64]
     design: Array
     outcome: Array
-    n_users: int
     offset: Callable[[Params], Array]
 
     def laws(self, prior: LatentPrior, params: Params, latent: Array) -> BinaryLaws:  # noqa: ARG002
         known = {name: np.asarray(value)[None] for name, value in params.items()}
         odds = self.offset(known)[0] + (self.design * prior.shift[self.user]).sum(axis=1)
-        order = np.argsort(prior.owner[self.user], kind="stable")
-        answers = Answers(prior.owner[self.user][order], self.design[order], 2.0 * self.outcome[order] - 1.0, odds[order])
-        log_likelihood, log_weights, _ = quadrature(answers, prior.means, prior.precisions)
+        if prior.precisions is None:  # a vector for each cluster
+            group, n_clusters = prior.z[self.user], len(prior.means)
+            means, precisions = np.tile(prior.base_mean, (n_clusters, 1)), np.tile(prior.base_precision, (n_clusters, 1, 1))
+        else:
+            group, means, precisions = self.user, prior.means[prior.z], prior.precisions[prior.z]
+        order = np.argsort(group, kind="stable")
+        answers = Answers(group[order], self.design[order], 2.0 * self.outcome[order] - 1.0, odds[order])
+        log_likelihood, log_weights, _ = quadrature(answers, means, precisions)
         log_probabilities = np.empty(len(order))
         log_probabilities[order] = -logsumexp(log_weights[answers.group] - log_likelihood, axis=1)
         return BinaryLaws(self.outcome, np.minimum(log_probabilities, 0.0))

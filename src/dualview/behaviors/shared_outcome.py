@@ -250,8 +250,7 @@ class SharedOutcome(Behavior):
         self, priors: Sequence[LatentPrior], latent: Array, params: Params
     ) -> Callable[[int], Evidence | SampledEvidence]:
         """With the vectors of all users integrated out, where they have one each and threads are not very many."""
-        pooled = len(priors[0].means) != len(self)
-        if pooled or self.n_observations > MOST_WHOLE:
+        if priors[0].precisions is None or self.n_observations > MOST_WHOLE:
             return super().evidence_of_users(priors, latent, params)
         threads = self.left_out()
         found = [threads.evidence(prior, float(s)) for prior, s in zip(priors, params["noise_precision"], strict=True)]

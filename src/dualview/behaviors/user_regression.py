@@ -202,7 +202,7 @@ class UserRegression(PerUser):
 
     def left_out(self) -> PanelLeftOut:
         """Each observation given all others, exactly: users are independent."""
-        return PanelLeftOut(self.user, self.design, self.observed, len(self))
+        return PanelLeftOut(self.user, self.design, self.observed)
 
     @property
     def param_names(self) -> list[str]:

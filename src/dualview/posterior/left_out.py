@@ -19,35 +19,28 @@ class LatentPriors:
     """The prior of the users' latent vectors in each draw of a posterior, in the user's units."""
 
     def __init__(self, post: "Posterior") -> None:
-        self._z, self._pooled = post.flat("z"), post.pooling is not None
-        units, n_draws = post.units["behavior"], post.n_chains * post.n_draws
+        units, n_draws, table = post.units["behavior"], post.n_chains * post.n_draws, post.components
         q = units.n_dims
+        self._z = post.flat("z")
+        self._base_means = post.flat("behavior.base_mean").reshape(n_draws, q)
+        self._base_precisions = post.flat("behavior.base_precision").reshape(n_draws, q, q)
+        self._first = np.searchsorted(table["owner"], np.arange(n_draws + 1))
+        self._means = units.vectors(table["behavior.means"])
+        self._precisions: Array | None = None
+        if post.pooling is None:
+            factors = table["behavior.factors"]
+            self._precisions = units.precisions(factors @ np.swapaxes(factors, -1, -2))
         self._shifts: Array | None = None
         if "slopes" in post and post.features is not None:
             feature_units = post.units["features"]
             away = feature_units.to_working(post.features) @ feature_units.factor.T
-            slopes = post.flat("slopes").reshape(n_draws, q, -1)
-            self._shifts = np.einsum("sqd,ud->suq", slopes, away)
-        if self._pooled:
-            self._means = post.flat("behavior.base_mean").reshape(n_draws, q)
-            self._precisions = post.flat("behavior.base_precision").reshape(n_draws, q, q)
-            return
-        table = post.components
-        factors = table["behavior.factors"]
-        self._first = np.searchsorted(table["owner"], np.arange(n_draws))
-        self._means = units.vectors(table["behavior.means"])
-        self._precisions = units.precisions(factors @ np.swapaxes(factors, -1, -2))
+            self._shifts = np.einsum("sqd,ud->suq", post.flat("slopes").reshape(n_draws, q, -1), away)
 
     def __getitem__(self, draw: int) -> LatentPrior:
-        z = self._z[draw].astype(np.int64)
+        z, rows = self._z[draw].astype(np.int64), slice(self._first[draw], self._first[draw + 1])
         shift = np.zeros((len(z), self._means.shape[-1])) if self._shifts is None else self._shifts[draw]
-        if self._pooled:
-            n_clusters = int(z.max()) + 1
-            means, precision = self._means[draw], self._precisions[draw]
-            return LatentPrior(z, np.tile(means, (n_clusters, 1)), np.tile(precision, (n_clusters, 1, 1)), shift)
-        rows = self._first[draw] + z
-        none = np.zeros_like(shift)
-        return LatentPrior(np.arange(len(z)), self._means[rows] + shift, self._precisions[rows], none)
+        precisions = None if self._precisions is None else self._precisions[rows]
+        return LatentPrior(z, self._means[rows], precisions, self._base_means[draw], self._base_precisions[draw], shift)
 
 
 def left_out_laws(post: "Posterior", behavior: Behavior, draws: Sequence[int] | None = None) -> Iterator[LeftOutLaws] | None:
