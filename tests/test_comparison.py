@@ -13,6 +13,7 @@ import dualview as dv
 from checks import ACCEPT
 from dualview import comparison
 from dualview.comparison import (
+    _is_sure,
     _relative_efficiency,
     leave_one_out,
     log_likelihoods,
@@ -101,6 +102,19 @@ def test_few_effective_draws_make_a_score_unsure_sooner() -> None:
     held = np.repeat(values[:, :20], 100, axis=1)
     assert not leave_one_out(values).unsure[0]
     assert leave_one_out(held).unsure[0]
+
+
+def test_weights_that_hardly_differ_are_sure_with_few_effective_draws() -> None:
+    """A shape of 0.4 is too much for 30 effective draws, unless weights differ by little; one above ½ has no variance."""
+    noise = np.random.default_rng(5).standard_normal(1000)
+
+    def sure(spread: float, shape: float, n_effective: float) -> bool:
+        return _is_sure(spread * noise - logsumexp(spread * noise), shape, n_effective)
+
+    assert sure(0.5, 0.4, 2000)
+    assert not sure(0.5, 0.4, 30)
+    assert sure(0.05, 0.4, 30)
+    assert not sure(0.05, 0.6, 30)
 
 
 def test_constant_likelihoods_and_short_chains_have_scores() -> None:

@@ -24,6 +24,8 @@ _FEWEST = 25  # draws, for the tail of a Pareto distribution
 _UNSURE = (
     0.7  # Pareto shapes above it make an observation's score unreliable, with few draws smaller ones (Vehtari and others 2024)
 )
+_FINITE_VARIANCE = 0.5
+_SMALL_ERROR = 0.02  # of a score, in nats
 
 
 class Scores(NamedTuple):
@@ -172,8 +174,20 @@ def leave_one_out(values: Array, known: Array | None = None) -> Scores:
         elpd[i] = logsumexp(log_weights + own.ravel())
         if known is not None:
             elpd[i] -= logsumexp(log_weights + known[:, :, i].ravel())
-        unsure[i] = not shape[i] <= min(_UNSURE, 1.0 - 1.0 / np.log10(max(n_draws * efficiency, 10.0)))
+        unsure[i] = not _is_sure(log_weights, float(shape[i]), n_draws * efficiency)
     return Scores(elpd, _mean_density(values), shape, unsure)
+
+
+def _is_sure(log_weights: Array, shape: float, n_effective: float) -> bool:
+    """Whether a score can be relied on: by the Pareto shape that so many effective draws can bear (Vehtari and others 2024).
+
+    With fewer it can be, too, where weights have a finite variance (a shape up to ½) and differ so little that the standard
+    error of the score is small: draws that move slowly, and hardly matter.
+    """
+    if shape <= min(_UNSURE, 1.0 - 1.0 / np.log10(max(n_effective, 10.0))):
+        return True
+    weights = np.exp(log_weights) * len(log_weights)  # of mean 1
+    return bool(shape <= _FINITE_VARIANCE and weights.std() / np.sqrt(n_effective) < _SMALL_ERROR)
 
 
 def _smoothed(values: Array, efficiency: float) -> tuple[Array, float]:
