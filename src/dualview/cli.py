@@ -230,6 +230,28 @@ def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "obs
     print(f"Wrote {', '.join(map(str, places))}.")
 
 
+def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
+    """Does the model fit? Outcomes, features, clusters, link and priors, each with a verdict and with what to try.
+
+    Chains can agree on a model that is wrong. Each check says "fine", "look here" or "the model is wrong here". It writes
+    checks.json to the run's folder, which reports show with pictures.
+
+    Example: dualview check run --refit
+
+    Parameters
+    ----------
+    run
+        Folder of a finished run.
+    refit
+        Fit the features alone and the threads alone, too, with short chains, to see whether both ask for the same clusters.
+    seed
+        Same seed, same results.
+    """
+    from dualview.runs.checks import check_run
+
+    print(check_run(run, refit=refit, seed=seed))
+
+
 def plot(run: Path) -> None:
     """Draw what the run has: users by features, latent coefficients, similarity, numbers of clusters, traces.
 
@@ -340,7 +362,19 @@ def forum(
     report(out)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, resume, predict, summary, plot, compare, report, reproduce, forum)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    demo,
+    fit,
+    resume,
+    predict,
+    summary,
+    check,
+    plot,
+    compare,
+    report,
+    reproduce,
+    forum,
+)
 
 
 class Panel(NamedTuple):

@@ -114,6 +114,18 @@ class LeftOut(ABC):
         A behaviour too large to integrate all vectors out integrates those that an observation depends on, given the others.
         """
 
+    def replicate(
+        self,
+        rng: np.random.Generator,  # noqa: ARG002
+        prior: LatentPrior,  # noqa: ARG002
+        params: Params,  # noqa: ARG002
+    ) -> "tuple[LeftOut, Array, Array] | None":
+        """The same with new outcomes under one draw, these (n,), and the vectors (U, q) they came of; None by default.
+
+        Checks compare the standardised outcomes with those of replicates; without them, with independent normal numbers.
+        """
+        return None
+
 
 class LeftOutLaws(ABC):
     """The distributions of n observations, each given all others."""
@@ -429,6 +441,10 @@ class Behavior(ABC):
     def as_new(self, user: int) -> "Behavior":  # noqa: ARG002
         """The observations of one user as those of somebody new to the fit."""
         raise self._lacks("as_new", "leave out users one at a time")
+
+    def user_weights(self) -> Any:
+        """What each user counts for in each observation, sparse or dense (n, U); None by default, where it is not known."""
+        return None
 
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """What the observations depend on besides what is learnt: dimensions and values by name, for ArviZ; none by default."""

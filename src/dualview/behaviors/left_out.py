@@ -7,7 +7,7 @@ normal, the means of their clusters.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
@@ -134,6 +134,22 @@ class ThreadsLeftOut(LeftOut):
         by_users = self._design @ (spread @ covariance @ spread.T)
         products = self._design.multiply(by_users) if sparse.issparse(self._design) else self._design * by_users
         return _left_out(self.outcome, residual, noise_precision * np.asarray(products.sum(axis=1)).ravel(), noise_precision)
+
+    def replicate(self, rng: np.random.Generator, prior: LatentPrior, params: Params) -> "tuple[ThreadsLeftOut, Array, Array]":
+        noise_precision, n_slopes = float(params["noise_precision"]), self.covariates.shape[1]
+        unknowns = Unknowns.of(prior, n_slopes)
+        if min(len(unknowns.means), len(self.outcome)) <= MOST_WHOLE:
+            drawn = unknowns.means + rng.standard_normal(len(unknowns.means)) / np.sqrt(unknowns.precisions)
+            spread = unknowns.spread @ drawn
+            vectors, slopes = spread[: len(prior.z)] + prior.shift[:, 0], self.units.vectors(spread[len(prior.z) :])
+        else:
+            assert prior.precisions is not None
+            noise = rng.standard_normal(len(prior.z)) / np.sqrt(prior.precisions[prior.z, 0, 0])
+            vectors = prior.means[prior.z, 0] + prior.shift[:, 0] + noise
+            slopes = params["coefficients"] if n_slopes else np.empty(0)
+        expected = self.participation @ vectors + self.covariates @ slopes
+        outcome = np.asarray(expected + rng.standard_normal(len(expected)) / np.sqrt(noise_precision))
+        return replace(self, outcome=outcome), outcome, vectors[:, None]
 
     def evidence(self, prior: LatentPrior, noise_precision: float) -> tuple[Array, Array, Array]:
         """Of every user, what its threads say of its coefficient f given all other threads, in one draw; other users' are
@@ -272,6 +288,26 @@ class PanelLeftOut(LeftOut):
         vectors, covariances = _posterior_of_vectors(prior, squares, linear)
         leverage = precision * np.einsum("nq,nqr,nr->n", self.design, covariances[self.user], self.design)
         return _left_out(self.outcome, outcome - (self.design * vectors[self.user]).sum(axis=1), leverage, precision)
+
+    def replicate(self, rng: np.random.Generator, prior: LatentPrior, params: Params) -> "tuple[PanelLeftOut, Array, Array]":
+        vectors = drawn_vectors(rng, prior)
+        noise = np.asarray(params["noise_precision"], dtype=float)
+        precision = np.full(len(self.user), noise) if noise.ndim == 0 else noise[self.user]
+        outcome = (self.design * vectors[self.user]).sum(axis=1) + rng.standard_normal(len(self.user)) / np.sqrt(precision)
+        return replace(self, outcome=outcome), outcome, vectors
+
+
+def drawn_vectors(rng: np.random.Generator, prior: LatentPrior) -> Array:
+    """Latent vectors (U, q) from their prior, means of clusters included."""
+
+    def normal(precisions: Array) -> Array:
+        factors = np.linalg.cholesky(precisions)
+        noise = rng.standard_normal((len(precisions), precisions.shape[-1], 1))
+        return np.asarray(np.linalg.solve(np.swapaxes(factors, -1, -2), noise)[..., 0])
+
+    means = prior.base_mean + normal(np.tile(prior.base_precision, (len(prior.means), 1, 1)))
+    vectors = means[prior.z] + prior.shift
+    return vectors if prior.precisions is None else vectors + normal(prior.precisions[prior.z])
 
 
 def _posterior_of_vectors(prior: LatentPrior, squares: Array, linear: Array) -> tuple[Array, Array]:

@@ -156,6 +156,11 @@ class PerUser(Behavior):
         own.user, own.users, own._n_users = np.zeros(len(own.user), dtype=np.int64), None, 1
         return own
 
+    def user_weights(self) -> Any:
+        """1 for whose observation it is."""
+        places = (np.arange(self.n_observations), self.user)
+        return sparse.csr_array((np.ones(self.n_observations), places), shape=(self.n_observations, len(self)))
+
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """The owner of each observation, by id or position, and the design."""
         owner = self.user if self.users is None else np.asarray(self.users)[self.user]

@@ -257,6 +257,10 @@ class SharedOutcome(Behavior):
         constant, linear, precision = (np.array(part) for part in zip(*found, strict=True))
         return lambda user: Evidence(constant[:, [user]], linear[:, [user], None], precision[:, [user], None, None])
 
+    def user_weights(self) -> Any:
+        """The participation matrix."""
+        return self.participation
+
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """Participants of each thread, the participation matrix, as triplets where it is large, and the covariates."""
         matrix = sparse.coo_array(self.participation)

@@ -42,6 +42,11 @@ class LatentPriors:
         precisions = None if self._precisions is None else self._precisions[rows]
         return LatentPrior(z, self._means[rows], precisions, self._base_means[draw], self._base_precisions[draw], shift)
 
+    def shifts(self, draws: NDArray[np.intp]) -> Array:
+        """What a link adds to the vectors in some draws, (S, U, q); zeros without one."""
+        shape = (len(draws), self._z.shape[1], self._means.shape[-1])
+        return np.zeros(shape) if self._shifts is None else self._shifts[draws]
+
 
 def left_out_laws(post: "Posterior", behavior: Behavior, draws: Sequence[int] | None = None) -> Iterator[LeftOutLaws] | None:
     """The distribution of each observation given all others in some draws, all by default; None where a behaviour has none."""

@@ -130,7 +130,7 @@ def rank_runs(folders: Sequence[Path], by: str = "observation") -> Ranking:
         if threads is None:
             raise InputError(f"{folder} was fitted without threads, so that there is nothing it could predict.")
         behavior = threads.behavior(requests[name].intercept, users.ids)
-        _check_unchanged(folder, behavior.fingerprint())
+        check_unchanged(folder, behavior.fingerprint())
         first = first or (folder, threads)
         models[name].behavior_ = behavior.take(_order(folder, threads, *first))
         described[name] = _described(requests[name], 0 if users.features is None else users.features.shape[1])
@@ -170,7 +170,7 @@ def _made_with(folder: Path) -> dict[str, Any]:
         raise FileError(f"{path} cannot be read ({error}): what the run was made with is not known.") from error
 
 
-def _check_unchanged(folder: Path, now: dict[str, Any]) -> None:
+def check_unchanged(folder: Path, now: dict[str, Any]) -> None:
     """Scores of other tables than those of the fit would mean nothing."""
     made_with = _made_with(folder)
     changed = [name for name, value in now.items() if made_with.get(name, value) != value]
