@@ -174,3 +174,11 @@ def test_bad_requests(good: dv.DualViewMixture) -> None:
     with pytest.raises(InputError, match="seed must be a whole number"):
         good.check(seed=-1)
     assert isinstance(again["outcomes"], Check)
+
+
+def test_very_small_fits_have_the_checks_that_they_have_data_for() -> None:
+    behavior = dv.SharedOutcome(np.eye(3), [1.0, 2.0, 4.0])
+    model = dv.DualViewMixture(n_warmup=5, n_draws=2, n_chains=1).fit([[0.0], [1.0], [3.0]], behavior)
+    found = model.check(refit=False)
+    assert [check.name for check in found] == ["sizes"]
+    assert np.isfinite(found["sizes"].p)

@@ -27,7 +27,8 @@ LOOK, WRONG = 0.01, 0.001  # p-values below which a check says "look here", and 
 _N_NULL = 2000  # replicates of independent residuals
 _MOST_PAIRS = 500  # users whose pairs Mardia's skewness looks at
 _MOST_SIMULATED = 2000  # users of partitions that are simulated
-_BINS = 10
+_FEWEST = 10  # observations, or users, that a check needs
+_FEWEST_DRAWS = 50  # of the posterior, for prior sensitivity
 _SENSITIVE = 0.05  # power-scaling sensitivity above which ArviZ calls a prior informative
 _VAGUE, _DISAGREE, _DOUBTFUL = 0.3, 0.5, 0.75  # of adjusted Rand indices
 _PAIRS = 300  # of draws
@@ -222,7 +223,7 @@ class Context(NamedTuple):
 def outcome_checks(residuals: Residuals, context: Context) -> list[Check]:
     """Checks of standardised outcomes against replicates."""
     found, null = residuals.outcomes, residuals.replicates
-    if found is None or null is None or found.shape[1] < _BINS:
+    if found is None or null is None or found.shape[1] < _FEWEST:
         return []
     transform = "a transformed outcome such as its logarithm"
     statistics = [
@@ -282,7 +283,7 @@ def vector_checks(rng: np.random.Generator, residuals: Residuals, context: Conte
         ("features", residuals.features, outside),
         ("behaviour", residuals.latent, "more clusters (n_clusters=None), a transformed outcome"),
     ):
-        if found is None:
+        if found is None or found.shape[1] < max(_FEWEST, 3 * found.shape[2]):
             continue
         statistics = [
             Statistic(
@@ -313,7 +314,7 @@ def _n_null(found: Array) -> int:
 def _link_check(rng: np.random.Generator, residuals: Residuals, context: Context) -> list[Check]:
     """Do latent vectors follow the features inside clusters?"""
     features, latent = residuals.features, residuals.latent
-    if features is None or latent is None or features.shape[1] < features.shape[2] + 3:
+    if features is None or latent is None or features.shape[1] < max(_FEWEST, 3 * features.shape[2]):
         return []
     advice = "features that enter in another form" if context.linked else 'link="linear"'
     statistic = Statistic("link", "share of behaviour inside clusters that features explain", advice, largest)
@@ -385,6 +386,8 @@ def prior_checks(tree: xr.DataTree) -> list[Check]:
     what the same draws show to priors that are dealt to them at random.
     """
     if "log_prior" not in tree.children or "log_likelihood" not in tree.children:
+        return []
+    if tree["posterior"].sizes["chain"] * tree["posterior"].sizes["draw"] < _FEWEST_DRAWS:
         return []
     draws, found = tree["posterior"].to_dataset(), ("n_clusters", "noise_precision", "coefficients", "slopes")
     names = [name for name in found if name in draws and _varies(draws[name])]
