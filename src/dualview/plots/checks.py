@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import binom
 
+from dualview.calibration import Calibration
 from dualview.errors import InputError
 from dualview.plots.canvas import BAND, MAIN, MUTED, Array, Panels, panels
 from dualview.posterior.model_checks import Checks
@@ -47,6 +48,30 @@ def checks(found: Checks, axes: Any = None) -> Panels:
     return draw_levels(found.levels(), axes)
 
 
+def ranks(calibration: Calibration, axes: Any = None) -> Panels:
+    """A histogram of the ranks of each quantity, flat where posteriors are calibrated, with a band for 95 % of the bars.
+
+    A hill: posteriors are too wide. A valley: too narrow. A slope: they lie too low or too high.
+
+    Parameters
+    ----------
+    calibration : what ``dv.calibrate`` gives
+    axes : array of matplotlib Axes, optional
+        In rows of four, as many as there are quantities; a new figure by default.
+    """
+    if not isinstance(calibration, Calibration):
+        raise InputError(f"ranks draws what dv.calibrate gives; got {type(calibration).__name__}.")
+    names = list(calibration.ranks)
+    n_columns = min(4, len(names))
+    n_rows = -(-len(names) // n_columns)
+    places = panels(axes, n_rows, n_columns, (2.8 * n_columns, 2.3 * n_rows))
+    for ax, name in zip(places.ravel(), names, strict=False):
+        _histogram(ax, (calibration.ranks[name].to_numpy() + 0.5) / (calibration.n_draws + 1), str(name), n_bins=5)
+    for ax in places.ravel()[len(names) :]:
+        ax.set_axis_off()
+    return places
+
+
 def draw_levels(levels: Mapping[str, Array], axes: Any = None) -> Panels:
     """A histogram for each name, with a band."""
     if not levels:
@@ -57,8 +82,8 @@ def draw_levels(levels: Mapping[str, Array], axes: Any = None) -> Panels:
     return places
 
 
-def _histogram(ax: "Axes", levels: Array, title: str) -> None:
-    n_bins = int(np.clip(len(levels) // 8, 5, 20))
+def _histogram(ax: "Axes", levels: Array, title: str, n_bins: int | None = None) -> None:
+    n_bins = int(np.clip(len(levels) // 8, 5, 20)) if n_bins is None else n_bins
     counts, edges = np.histogram(levels, n_bins, (0.0, 1.0))
     low, high = binom.ppf([0.025, 0.975], len(levels), 1.0 / n_bins)
     ax.axhspan(low, high, color=BAND, linewidth=0)

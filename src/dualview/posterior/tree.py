@@ -315,7 +315,7 @@ class _PriorDraws:
                     f"Only {len(self.states)} of {n_tried} draws from the prior were in the range of numbers."
                 )
             n_tried += 1
-            state = _finite_draw(rng, model)
+            state = finite_draw(rng, model)
             if state is not None:
                 self.states.append(state)
         self._n_left_out = n_tried - n
@@ -341,7 +341,7 @@ class _PriorDraws:
         return self._post.units["features"].vectors(np.array(drawn))
 
 
-def _finite_draw(rng: np.random.Generator, model: Model) -> State | None:
+def finite_draw(rng: np.random.Generator, model: Model) -> State | None:
     """A draw from the prior whose vectors are numbers that can be squared; None where it is not."""
     try:
         with np.errstate(all="ignore"):
