@@ -155,7 +155,7 @@ def predict(
 ) -> None:
     """Predict the outcomes of new threads of the run's users.
 
-    Writes thread, median, mean, sd and interval; with known outcomes, their log densities too.
+    Writes thread, median, mean, sd and interval; with known outcomes, their log densities and levels too.
 
     Example: dualview predict run new_threads.csv --out predictions.csv
 
