@@ -60,6 +60,15 @@ def column_names(table: Any) -> list[str] | None:
     return [str(c) for c in columns]
 
 
+def index_names(table: Any) -> list[str] | None:
+    """The row names of a DataFrame; None without an index, with numbers in their place, or where a name repeats."""
+    index = getattr(table, "index", None)
+    if index is None or callable(index) or getattr(index, "dtype", None) is None or index.dtype.kind in "iuf":
+        return None
+    names = [str(name) for name in index]
+    return names if len(set(names)) == len(names) else None
+
+
 def refuse_repeated_columns(table: Any, name: str) -> None:
     """Raise where two columns of a DataFrame have the same name."""
     names = column_names(table)

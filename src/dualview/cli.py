@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from dualview import __version__
 from dualview.errors import DualViewError
@@ -168,7 +168,7 @@ def predict(
 ) -> None:
     """Predict the outcomes of new threads of the run's users.
 
-    Writes thread, median, mean, sd and interval; with known outcomes, their log densities too.
+    Writes thread, median, mean, sd and interval; with known outcomes, their log densities and levels too.
 
     Example: dualview predict run new_threads.csv --out predictions.csv
 
@@ -213,7 +213,7 @@ def summary(run: Path, *, json: bool = False) -> None:
     print(dumps(found, indent=2) if json else summary_text(found))
 
 
-def compare(runs: tuple[Path, ...], *, out: Path | None = None) -> None:
+def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "observation", out: Path | None = None) -> None:
     """Rank runs of the same threads by leave-one-out scores: with a link and without, with other numbers of clusters.
 
     elpd is the sum of the scores, more is better; behind is how far a run lies from the best; unsure counts threads whose
@@ -225,17 +225,44 @@ def compare(runs: tuple[Path, ...], *, out: Path | None = None) -> None:
     ----------
     runs
         Folders of two finished runs or more.
+    by
+        What is left out: an observation, that is a thread, or all threads of a user, who is then predicted like a new one.
+        Scores of users are printed, and written only where --out says so.
     out
         Where to write the table, as JSON; comparison.json in the folder of each run by default.
     """
     from dualview.runs.rankings import FILE, rank_runs
 
-    ranking = rank_runs(runs)
+    ranking = rank_runs(runs, by)
     print(ranking.text(), flush=True)
+    if by == "user" and out is None:
+        return
     places = [run / FILE for run in runs] if out is None else [out]
     for place in places:
         ranking.save(place)
     print(f"Wrote {', '.join(map(str, places))}.")
+
+
+def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
+    """Does the model fit? Outcomes, features, clusters, link and priors, each with a verdict and with what to try.
+
+    Chains can agree on a model that is wrong. Each check says "fine", "look here" or "the model is wrong here". It writes
+    checks.json to the run's folder, which reports show with pictures.
+
+    Example: dualview check run --refit
+
+    Parameters
+    ----------
+    run
+        Folder of a finished run.
+    refit
+        Fit the features alone and the threads alone, too, with short chains, to see whether both ask for the same clusters.
+    seed
+        Same seed, same results.
+    """
+    from dualview.runs.checks import check_run
+
+    print(check_run(run, refit=refit, seed=seed))
 
 
 def plot(run: Path) -> None:
@@ -348,7 +375,19 @@ def forum(
     report(out)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, resume, predict, summary, plot, compare, report, reproduce, forum)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    demo,
+    fit,
+    resume,
+    predict,
+    summary,
+    check,
+    plot,
+    compare,
+    report,
+    reproduce,
+    forum,
+)
 
 
 class Panel(NamedTuple):

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior, Likelihood
 from dualview.behaviors.base import check_inherits
@@ -43,8 +44,11 @@ from dualview.model import Model
 from dualview.partitions.alpha import concentration, concentration_from_text
 from dualview.partitions.priors import partition_prior
 from dualview.posterior import Posterior
+from dualview.posterior.checking import checks_of
 from dualview.posterior.diagnostics import check_enough
 from dualview.posterior.judge import Judge
+from dualview.posterior.model_checks import Checks
+from dualview.posterior.rebuilt import observations_of
 from dualview.predictions import Placement, Predictions
 from dualview.settings import Settings, check_values, choices, defaults, setting_names
 from dualview.units import GaussianPrior, Whitening
@@ -274,6 +278,49 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             self.__dict__.pop("latent_", None)
         else:
             self.latent_ = posterior.latent_median
+
+    def check(self, behavior: Behavior | None = None, *, refit: bool = True, seed: int = 0) -> Checks:
+        """Does the model fit its data? Checks of outcomes, features, clusters, link, views and priors, each with a verdict.
+
+        Diagnostics say whether chains agree; this says whether what they agree on is like the data. Each check has a p-value,
+        or a figure, and says "fine", "look here" (p below 0.01) or "the model is wrong here" (p below 0.001), with what to try.
+
+        Parameters
+        ----------
+        behavior : behaviour, optional
+            The observations of the fit, for a model that was made from a file.
+        refit : bool
+            Fit the features alone and the behaviour alone, with short chains, to see whether the views agree.
+        seed : int
+            Of replicates and of these fits.
+
+        Examples
+        --------
+        >>> import dualview as dv
+        >>> forum = dv.datasets.agreement(n_users=25, n_threads=60, seed=1)
+        >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+        >>> model = dv.DualViewMixture(n_warmup=100, n_draws=100, n_chains=2).fit(forum.features, behavior)
+        >>> checks = model.check(refit=False)
+        >>> checks["outcomes"].verdict
+        'fine'
+        """
+        check_is_fitted(self, "posterior_")
+        whole_number(seed, "seed", 0)
+        post = self.posterior_
+        observations = observations_of(post, behavior)
+        views = None
+        if refit and observations is not None and post.features is not None:
+            views = [self._refitted(post.features, None, seed), self._refitted(None, observations, seed)]
+        return checks_of(post, observations, views, seed)
+
+    def _refitted(self, X: Any, y: Any, seed: int) -> Posterior:
+        """A short fit to one view, with this estimator's settings for it."""
+        unused = {"behavior_prior": None, "pooling": None} if y is None else {"feature_prior": None}
+        short = {"n_warmup": 500, "n_draws": 250, "n_chains": 2, "thin": 1, "keep": "draws", "checkpoint": None}
+        one: Self = clone(self).set_params(link=None, progress=False, random_state=seed, init="kmeans", **short, **unused)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return one.fit(X, y).posterior_
 
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""

@@ -33,6 +33,10 @@ class PartitionPrior(Protocol):
     def start_alpha(self) -> float:
         """α of a first state."""
 
+    @property
+    def alpha_prior(self) -> AlphaPrior:
+        """The prior of α as numbers, for compiled code."""
+
     def record(self, alpha: float) -> Any:
         """The prior with this α for compiled code: a record that ``verbs`` know."""
 

@@ -6,7 +6,7 @@ between the user's units and working units.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ from dualview.posterior import diagnostics, files
 from dualview.posterior import partition as partitions
 from dualview.posterior.fresh import Base
 from dualview.posterior.scalars import scalars
+from dualview.posterior.tree import Asked, saved_tree, whole_tree
 from dualview.units import Whitening
 
 Array = NDArray[np.float64]
@@ -41,8 +42,14 @@ class Posterior:
     ``post.names`` lists them. ``post.to_arviz()`` is the DataTree for ArviZ, ``post.save(path)`` a NetCDF file of it.
     """
 
-    def __init__(self, tree: xr.DataTree) -> None:
+    def __init__(self, tree: xr.DataTree, observations: Behavior | None = None) -> None:
         self._tree = tree
+        self.observations = observations
+
+    @property
+    def tree(self) -> xr.DataTree:
+        """The draws as they are kept and saved; :meth:`to_arviz` adds what follows from them."""
+        return self._tree
 
     @classmethod
     def from_records(
@@ -85,7 +92,7 @@ class Posterior:
             tree["observed_data"] = xr.DataTree(xr.Dataset({"features": (("user", "feature"), features)}, coords=users))
         if behavior is not None:
             tree.attrs["behavior"] = json.dumps(behavior.described())
-        return Posterior(tree)
+        return Posterior(tree, behavior)
 
     @property
     def n_clusters(self) -> int | None:
@@ -344,13 +351,61 @@ class Posterior:
         off = ~np.eye(len(own), dtype=bool)
         return float(distances[off].mean() / np.log(self.n_users))
 
-    def to_arviz(self) -> xr.DataTree:
-        """The draws as an xarray DataTree with a posterior group, as ArviZ takes it."""
-        return self._tree.copy()
+    def to_arviz(
+        self,
+        groups: Sequence[str] | None = None,
+        *,
+        variables: Sequence[str] | None = None,
+        behavior: Behavior | None = None,
+        n_draws: int | None = None,
+        n_observations: int | None = None,
+        n_prior: int = 500,
+        seed: int = 0,
+    ) -> xr.DataTree:
+        """The draws as an xarray DataTree with everything that ArviZ's functions look for, made now.
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a NetCDF file that ``dualview.load`` reads; whole or not at all."""
-        files.save(self._tree, path)
+        Groups: ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data``, ``expected`` (locations of the outcomes
+        and the noise), ``posterior_predictive``, ``log_likelihood``, ``log_prior`` (by top-level prior), ``prior`` and
+        ``prior_predictive``. Outcomes are called ``outcome``, features ``features``.
+
+        Parameters
+        ----------
+        groups : list of str, optional
+            Those to make besides posterior and sample_stats; all by default. A posterior that was read from a file holds no
+            observations: it gets no other groups unless they are named or ``behavior`` is given.
+        variables : list of "outcome" and "features", optional
+            Those that data, replicates and likelihoods are of; both by default. With one of them ArviZ's functions need not be
+            told which is meant.
+        behavior : behaviour, optional
+            The observations of the fit, for a posterior that was read from a file.
+        n_draws, n_observations : int, optional
+            Draws of each chain and observations to keep, in all groups alike. All by default; where draws × observations are
+            more than twenty million, so many that they are not, draws evenly spread and observations at random.
+        n_prior : int
+            Draws from the prior.
+        seed : int
+            Same seed, same replicates.
+
+        Examples
+        --------
+        >>> import dualview as dv
+        >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+        >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+        >>> post = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=2).fit(forum.features, behavior).posterior_
+        >>> tree = post.to_arviz(n_prior=50)
+        >>> dict(tree["posterior_predictive"]["outcome"].sizes)
+        {'chain': 2, 'draw': 50, 'observation': 30}
+        >>> list(tree["log_prior"].data_vars)
+        ['alpha', 'features.base', 'behavior.base', 'noise_precision']
+        """
+        return whole_tree(self, Asked(groups, variables, n_draws, n_observations, n_prior, seed), behavior)
+
+    def save(self, path: str | os.PathLike[str], *, whole: bool = False) -> None:
+        """Write a NetCDF file that ``dualview.load`` reads; whole or not at all.
+
+        whole: with the groups that :meth:`to_arviz` makes, which the posterior that is read back then has.
+        """
+        files.save(saved_tree(self) if whole else self._tree, path)
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:

@@ -239,19 +239,22 @@ def predict_run(
         drop_unknown=drop_unknown,
         need_outcome=False,
     )
-    predicted = model.predict_outcome(new.behavior(request.intercept))
+    predicted: Any = model.predict_outcome(new.behavior(request.intercept))  # normal, since they are threads
     low, high = predicted.interval(probability).T
     table = pd.DataFrame({"thread": new.ids, "median": predicted.median, "mean": predicted.mean, "sd": predicted.std})
     table = table.assign(low=low, high=high)
     words = f"{len(table)} threads predicted"
     if new.outcome is not None:
         table["outcome"] = new.outcome
-        table["log_density"] = predicted.log_density(new.outcome)
+        table["log_density"], table["level"] = predicted.log_density(new.outcome), predicted.cdf(new.outcome)
         inside = np.mean((new.outcome >= low) & (new.outcome <= high))
         words += (
             f"; negative log-likelihood {predicted.nll(new.outcome):.3f}, {inside:.0%} inside the {probability:.0%} interval"
         )
     write_whole(out, table.to_csv(index=False).encode())
+    n_unsure = int(predicted.mean_unsure.sum())
+    if n_unsure:
+        words += f"; the means of {n_unsure} rest on few draws and need not exist: go by medians and intervals"
     notes = "".join(f"\ndualview: {note}" for note in new.notes)
     return f"{words}. Wrote {out}.{notes}"
 
