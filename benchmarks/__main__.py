@@ -22,7 +22,7 @@ from dualview.chains.chain import Chain
 from dualview.chains.schedule import FixedLength
 from dualview.engines.gibbs import GibbsEngine
 from dualview.model import Model
-from dualview.partitions.priors import partition_prior
+from dualview.partitions.choice import partition_prior
 from dualview.units import Whitening
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))

@@ -19,7 +19,7 @@ from dualview.engines.gibbs.moves import together
 from dualview.engines.gibbs.working import WorkingState
 from dualview.model import Model, State
 from dualview.numerics.streams import stream_of
-from dualview.partitions.priors import partition_prior
+from dualview.partitions.choice import partition_prior
 from dualview.units import Whitening
 from dualview.views.gaussian.kind import rescale
 

@@ -18,7 +18,7 @@ from dualview.chains.chain import Chain
 from dualview.chains.schedule import FixedLength
 from dualview.engines.gibbs import GibbsEngine
 from dualview.model import Model
-from dualview.partitions.priors import partition_prior
+from dualview.partitions.choice import partition_prior
 from dualview.posterior.scalars import anchor_pairs
 from dualview.units import Whitening
 

@@ -14,7 +14,7 @@ from scipy import sparse
 import dualview as dv
 from dualview.engines.gibbs import GibbsEngine
 from dualview.model import Model
-from dualview.partitions.priors import partition_prior
+from dualview.partitions.choice import partition_prior
 from dualview.units import Whitening
 
 N_CLUSTERS, N_FEATURES, N_PARTICIPANTS = 10, 8, 6

@@ -18,7 +18,7 @@ from benchmarks import mixing, scale
 from dualview.engines.gibbs import GibbsEngine, steps
 from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model
-from dualview.partitions.priors import partition_prior
+from dualview.partitions.choice import partition_prior
 from dualview.posterior.diagnostics import table
 from dualview.units import Whitening
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dualview.forum.data import read_forum
     from dualview.mixture import DualViewMixture
     from dualview.partitions.alpha import Gamma, InverseGamma
+    from dualview.partitions.pitman_yor import PitmanYor
     from dualview.posterior import Posterior, load
     from dualview.units import GaussianPrior
 
@@ -28,6 +29,7 @@ _HOMES = {
     "InverseGamma": "dualview.partitions.alpha",
     "OverObservations": "dualview.cross_validation",
     "PairwiseChoices": "dualview.behaviors",
+    "PitmanYor": "dualview.partitions.pitman_yor",
     "Posterior": "dualview.posterior",
     "SharedOutcome": "dualview.behaviors",
     "UserRegression": "dualview.behaviors",
@@ -44,6 +46,7 @@ __all__ = [
     "InverseGamma",
     "OverObservations",
     "PairwiseChoices",
+    "PitmanYor",
     "Posterior",
     "SharedOutcome",
     "UserRegression",

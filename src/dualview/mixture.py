@@ -42,7 +42,7 @@ from dualview.inputs.features import (
 )
 from dualview.model import Model
 from dualview.partitions.alpha import concentration, concentration_from_text
-from dualview.partitions.priors import partition_prior
+from dualview.partitions.choice import PartitionNames, partition_prior, partition_process, partition_text
 from dualview.posterior import Posterior
 from dualview.posterior.checking import checks_of
 from dualview.posterior.diagnostics import check_enough
@@ -55,7 +55,14 @@ from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 
-_WIDER = ("alpha", "feature_prior", "behavior_prior", "seed")  # settings that can be objects here, not only words and numbers
+# Settings that can be objects here, not only words and numbers.
+_WIDER = ("alpha", "partition", "feature_prior", "behavior_prior", "seed")
+    "alpha",
+    "partition",
+    "feature_prior",
+    "behavior_prior",
+    "seed",
+)  # settings that can be objects here, not only words and numbers
 _LOOKS = 4  # at chains of fixed length, where somebody watches
 _FEW_USERS = 20  # with fewer, the clusters that chains start from are more than half as many
 
@@ -75,6 +82,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         one cluster as well as for many, α ~ Gamma(1/4, 1/4). "paper": learnt, with the paper's prior, 1/α ~ G(1, 1), under
         which everybody alone is about as likely as everybody together. A number: known. ``Gamma(shape, rate)`` or
         ``InverseGamma(shape, scale)``: learnt, with that prior. With one cluster there is no α.
+    partition : None or PitmanYor
+        The process behind an inferred number of clusters. None: a Dirichlet process. ``PitmanYor(discount)``: one with more
+        small clusters, whose number grows faster with the users.
     n_warmup : int or None
         None: chains run until they have converged by the library's own verdict (R̂ below 1.01 and at least 400 effective draws
         of everything looked at), and the warm-up is chosen: a fifth to a half of each chain, at its beginning. A number alone:
@@ -155,6 +165,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         n_clusters: int | None = None,
         *,
         alpha: Any = None,
+        partition: Any = None,
         n_warmup: int | None = None,
         n_draws: int = 1000,
         max_time: float | None = None,
@@ -177,6 +188,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha
+        self.partition = partition
         self.n_warmup = n_warmup
         self.n_draws = n_draws
         self.max_time = max_time
@@ -227,13 +239,15 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             check_inherits(likelihood, Likelihood, f"What {type(behavior).__name__}.prepare returns")
         if self.link is not None and likelihood is not None and working is not None:
             likelihood = LinkedLikelihood.of(likelihood, working, units["behavior"], units["features"])
-        partition = partition_prior(self.n_clusters, concentration(self.alpha))
+        partition = partition_prior(self.n_clusters, concentration(self.alpha), self.partition)
         model = Model(partition, working, likelihood, n_users, pooled=self.pooling is not None)
         start = self._start(labels, n_users, working, behavior, units)
         coords = self._coords(users, features, behavior)
 
+        partition_named = PartitionNames(self.n_clusters, self._alpha_text, partition_text(self.partition))
+
         def made(records: list[Record], length: Length) -> Posterior:
-            return Posterior.from_records(records, units, likelihood, coords, self.n_clusters, self._alpha_text, length)
+            return Posterior.from_records(records, units, likelihood, coords, partition_named, length)
 
         with contextlib.ExitStack() as stack:
             folder, seed = self._folder(stack, features, behavior, labels)
@@ -256,6 +270,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         model = cls(
             posterior.n_clusters,
             alpha=concentration_from_text(posterior.alpha_prior),
+            partition=partition_process(posterior.partition_process),
             link="linear" if "slopes" in posterior else None,
             pooling=posterior.pooling,
         )
@@ -338,6 +353,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         if not self._is_fixed:
             check_enough(self.n_draws, self.n_chains)
         concentration(self.alpha)
+        if partition_process(self.partition) is not None and self.n_clusters is not None:
+            raise InputError(
+                f"partition is for an inferred number of clusters; got n_clusters={self.n_clusters} as well. Leave one out."
+            )
         for name in ("feature_prior", "behavior_prior"):
             _check_prior(name, getattr(self, name))
         if self.n_jobs is not None and (not isinstance(self.n_jobs, abstract.Integral) or self.n_jobs == 0):
@@ -431,6 +450,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         made_with: dict[str, Any] = {name: None if (value := getattr(self, name)) is None else int(value) for name in always}
         if self._alpha_text is not None:
             made_with["alpha"] = self._alpha_text
+        if self.partition is not None:
+            made_with["partition"] = partition_text(self.partition)
         made_with |= {name: value for name in others if (value := getattr(self, name)) != usual[name]}
         if not self._is_fixed:
             made_with["length"] = UNTIL_GOOD

@@ -76,6 +76,12 @@ class Settings:
         none="alpha by default",
         recorded="by the estimator",
     )
+    partition: str | None = setting(
+        None,
+        '"pitman-yor(DISCOUNT)": a prior with more small clusters than the Dirichlet process, which is the default.',
+        none="Dirichlet process",
+        recorded="by the estimator",
+    )
     link: Literal["linear"] | None = setting(
         None,
         '"linear" lets latent coefficients follow the features inside clusters too, along common slopes.',

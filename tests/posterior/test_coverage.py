@@ -5,7 +5,7 @@ import pytest
 
 import dualview as dv
 from dualview.model import Model
-from dualview.partitions.priors import partition_prior
+from dualview.partitions.choice import partition_prior
 
 N_USERS, N_THREADS, N_TEST = 6, 12, 10
 

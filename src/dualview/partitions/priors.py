@@ -139,10 +139,3 @@ class OneCluster(ByRecord):
 
     def offset(self, alpha: Any) -> Any:
         return np.ones_like(alpha)
-
-
-def partition_prior(n_clusters: int | None, concentration: Concentration = PAPER) -> PartitionPrior:
-    """The prior for an inferred (None) or fixed number of clusters; α has the paper's prior unless another is given."""
-    if n_clusters is None:
-        return ChineseRestaurant(concentration)
-    return OneCluster() if n_clusters == 1 else FiniteDirichlet(n_clusters, concentration)

@@ -20,7 +20,8 @@ from dualview.chains.schedule import Length, Look
 from dualview.chains.storage import Moments, Record, anchors
 from dualview.checks import interval_ends
 from dualview.errors import InputError
-from dualview.partitions.priors import PartitionPrior, partition_prior
+from dualview.partitions.choice import PartitionNames, partition_prior
+from dualview.partitions.priors import PartitionPrior
 from dualview.posterior import diagnostics, files
 from dualview.posterior import partition as partitions
 from dualview.posterior.fresh import Base
@@ -58,8 +59,7 @@ class Posterior:
         units: dict[str, Whitening],
         likelihood: Likelihood | None,
         coords: dict[str, Any],
-        n_clusters: int | None,
-        alpha_prior: str | None = None,
+        partition: PartitionNames,
         length: Length | None = None,
     ) -> "Posterior":
         """Join the chains' records, in the user's units."""
@@ -77,9 +77,11 @@ class Posterior:
         if records[0].scalars:
             groups["summary"] = _summary(records, units, likelihood, draws.coords)
         tree = xr.DataTree.from_dict(groups)
-        tree.attrs["n_clusters"] = 0 if n_clusters is None else int(n_clusters)
-        if alpha_prior is not None:
-            tree.attrs["alpha_prior"] = alpha_prior
+        tree.attrs["n_clusters"] = 0 if partition.n_clusters is None else int(partition.n_clusters)
+        if partition.alpha_prior is not None:
+            tree.attrs["alpha_prior"] = partition.alpha_prior
+        if partition.process is not None:
+            tree.attrs["partition"] = partition.process
         if length is not None:
             tree.attrs |= length._asdict()
         return cls(tree)
@@ -103,6 +105,11 @@ class Posterior:
     def alpha_prior(self) -> str | None:
         """The prior of the concentration in words, or its value where it was known; None with one cluster."""
         return None if self.n_clusters == 1 else str(self._tree.attrs.get("alpha_prior", "paper"))  # the only one there was
+
+    @property
+    def partition_process(self) -> str | None:
+        """The process behind an inferred number of clusters in words; None for a Dirichlet process."""
+        return self._tree.attrs.get("partition")
 
     @property
     def pooling(self) -> str | None:
@@ -252,7 +259,7 @@ class Posterior:
     @property
     def partition_prior(self) -> PartitionPrior:
         """The prior over partitions of the fit."""
-        return partition_prior(self.n_clusters)
+        return partition_prior(self.n_clusters, partition=self.partition_process)
 
     @cached_property
     def components(self) -> dict[str, NDArray[Any]]:

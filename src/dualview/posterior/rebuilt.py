@@ -10,7 +10,7 @@ from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.errors import InputError
 from dualview.model import Model
 from dualview.partitions.alpha import concentration, concentration_from_text
-from dualview.partitions.priors import partition_prior
+from dualview.partitions.choice import partition_prior
 from dualview.units import GaussianPrior
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def rebuilt_model(post: "Posterior", behavior: Behavior | None) -> Model:
                 "This posterior does not hold the features of its fit, so its model cannot be made again: fit anew."
             )
         features = np.ascontiguousarray(post.units["features"].to_working(post.features))
-    partition = partition_prior(post.n_clusters, concentration(concentration_from_text(post.alpha_prior)))
+    alpha = concentration(concentration_from_text(post.alpha_prior))
+    partition = partition_prior(post.n_clusters, alpha, post.partition_process)
     return Model(partition, features, _likelihood(post, behavior, features), post.n_users, pooled=post.pooling is not None)
 
 

@@ -19,6 +19,7 @@ from dualview.chains.storage import Store
 from dualview.checks import whole_number
 from dualview.errors import DegenerateError, InputError
 from dualview.model import Model, State
+from dualview.partitions.choice import PartitionNames
 from dualview.posterior.log_priors import log_priors
 from dualview.posterior.rebuilt import observations_of, rebuilt_model
 
@@ -327,7 +328,7 @@ class _PriorDraws:
             store.append(state)
         coords = {str(name): part.values for name, part in self._post.tree["posterior"].coords.items()}
         made = type(self._post).from_records(
-            [store.drain()], self._post.units, self._model.likelihood, coords, self._post.n_clusters
+            [store.drain()], self._post.units, self._model.likelihood, coords, PartitionNames(self._post.n_clusters)
         )
         return made.tree["posterior"].to_dataset().assign_attrs(n_left_out=self._n_left_out)
 

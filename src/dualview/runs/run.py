@@ -18,6 +18,7 @@ from dualview.files.writing import make_folder, write_whole
 from dualview.inputs.tables import Threads, Users, read_threads, read_users
 from dualview.mixture import DualViewMixture
 from dualview.partitions.alpha import concentration_from_text
+from dualview.partitions.choice import partition_process
 from dualview.posterior import Posterior, load
 from dualview.settings import Columns, Settings, check_values, setting_names
 
@@ -26,6 +27,7 @@ def check_settings(settings: Settings) -> None:
     """Raise where a setting is not possible; called before tables or posts are read."""
     check_values(Settings, vars(settings))
     concentration_from_text(settings.alpha)
+    partition_process(settings.partition)
 
 
 @dataclass(frozen=True)

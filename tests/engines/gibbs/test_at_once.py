@@ -17,7 +17,8 @@ from dualview.engines.gibbs import GibbsEngine, engine
 from dualview.engines.gibbs.moves import assignment
 from dualview.model import Model, State
 from dualview.numerics.streams import stream_of, streams_of
-from dualview.partitions.priors import ChineseRestaurant, OneCluster, partition_prior
+from dualview.partitions.choice import partition_prior
+from dualview.partitions.priors import ChineseRestaurant, OneCluster
 from dualview.views.base import Components
 from dualview.views.gaussian.kind import Gaussian
 from dualview.views.gaussian.view import no_view
