@@ -18,7 +18,8 @@ import numpy as np
 
 import dualview as dv
 from benchmarks import mixing, scale
-from dualview.chains.chains import Chain, Schedule
+from dualview.chains.chain import Chain
+from dualview.chains.schedule import FixedLength
 from dualview.engines.gibbs import GibbsEngine
 from dualview.model import Model
 from dualview.partitions.priors import partition_prior
@@ -72,7 +73,7 @@ def sampler(n_clusters: int | None, features: np.ndarray | None, behavior: dv.Sh
     z = np.arange(N_USERS) % (n_clusters or 5)
 
     def run(n: int, kept: bool) -> float:
-        schedule = Schedule(0 if kept else n - 1, n if kept else 1)
+        schedule = FixedLength(0 if kept else n - 1, n if kept else 1)
         began = time.process_time()
         Chain(0, np.random.SeedSequence(0), model, GibbsEngine(), lambda _: z, schedule).run()
         return 1e6 * (time.process_time() - began) / n

@@ -14,7 +14,8 @@ from arviz_stats.base import array_stats
 
 import dualview as dv
 from benchmarks import peers, plain
-from dualview.chains.chains import Chain, Schedule
+from dualview.chains.chain import Chain
+from dualview.chains.schedule import FixedLength
 from dualview.engines.gibbs import GibbsEngine
 from dualview.model import Model
 from dualview.partitions.priors import partition_prior
@@ -35,7 +36,7 @@ def problem(scenario: str, n_users: int = 50, n_threads: int = 100, seed: int = 
 
 def own(model: Model, z: np.ndarray, n_iterations: int, seed: int) -> tuple[Draws, float]:
     """Draws of the shipped sampler and its CPU seconds, keeping the draws included."""
-    schedule = Schedule(0, n_iterations)
+    schedule = FixedLength(0, n_iterations)
     began = time.process_time()
     draws = Chain(0, np.random.SeedSequence(seed), model, GibbsEngine(), lambda _: z, schedule).run().fixed
     return draws, time.process_time() - began

@@ -7,10 +7,20 @@ import arviz_base
 import numpy as np
 import pytest
 from arviz_stats import loo
+from scipy.special import log_expit, logsumexp
 
 import dualview as dv
 from checks import ACCEPT
-from dualview.comparison import _relative_efficiency, leave_one_out, log_likelihoods, standing
+from dualview import comparison
+from dualview.comparison import (
+    _is_sure,
+    _relative_efficiency,
+    leave_one_out,
+    log_likelihoods,
+    observation_scores,
+    standing,
+    user_scores,
+)
 
 USER = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
 PRIOR = dv.GaussianPrior(0.3, 0.5)
@@ -50,7 +60,7 @@ def test_table_adds_up_the_scores() -> None:
     observations = behavior("normal")
     models = {"one": fit(observations, 0, 100), "other": fit(observations, 5, 100)}
     table = dv.compare(models)
-    scores = {name: leave_one_out(log_likelihoods(model)) for name, model in models.items()}
+    scores = {name: observation_scores(model) for name, model in models.items()}
     first, second = table.index
     behind = scores[first].elpd - scores[second].elpd
     n = len(behind)
@@ -94,6 +104,19 @@ def test_few_effective_draws_make_a_score_unsure_sooner() -> None:
     assert leave_one_out(held).unsure[0]
 
 
+def test_weights_that_hardly_differ_are_sure_with_few_effective_draws() -> None:
+    """A shape of 0.4 is too much for 30 effective draws, unless weights differ by little; one above ½ has no variance."""
+    noise = np.random.default_rng(5).standard_normal(1000)
+
+    def sure(spread: float, shape: float, n_effective: float) -> bool:
+        return _is_sure(spread * noise - logsumexp(spread * noise), shape, n_effective)
+
+    assert sure(0.5, 0.4, 2000)
+    assert not sure(0.5, 0.4, 30)
+    assert sure(0.05, 0.4, 30)
+    assert not sure(0.05, 0.6, 30)
+
+
 def test_constant_likelihoods_and_short_chains_have_scores() -> None:
     found = leave_one_out(np.full((2, 30, 2), -1.5))
     np.testing.assert_allclose(found.elpd, -1.5)
@@ -113,14 +136,108 @@ def test_notes_tell_unsure_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     good = -1.0 + 0.1 * rng.standard_normal((2, 500, 4))
     bad = good - 2.0
     bad[..., 1] = -4.0 - np.log(rng.pareto(1 / 1.5, (2, 500)) + 1.0)
-    monkeypatch.setattr("dualview.comparison.log_likelihoods", lambda model, _: model.values)
-    table = dv.compare({"good": SimpleNamespace(values=good), "bad": SimpleNamespace(values=bad)}, behavior=object())
-    assert table["unsure"].tolist() == [0, 1]
-    assert table.loc["good", "note"] == "best"
-    assert table.loc["bad", "note"].startswith("place not sure; 1 of 4 observations")
-    worse = dv.compare({"good": SimpleNamespace(values=good - 9.0), "bad": SimpleNamespace(values=bad)}, behavior=object())
+    monkeypatch.setitem(comparison._SCORED, "observation", lambda model, _: leave_one_out(model.values))
+
+    def table(**values: np.ndarray) -> Any:
+        size = SimpleNamespace(n_chains=2, n_draws=500)
+        models: Any = {name: SimpleNamespace(values=part, posterior_=size) for name, part in values.items()}
+        return dv.compare(models, behavior=SimpleNamespace(observed=np.zeros(4)))
+
+    found = table(good=good, bad=bad)
+    assert found["unsure"].tolist() == [0, 1]
+    assert found.loc["good", "note"] == "best"
+    assert found.loc["bad", "note"].startswith("place not sure; 1 of 4 observations")
+    worse = table(good=good - 9.0, bad=bad)
     assert worse.loc["bad", "note"].startswith("highest score, not sure")
     assert worse.loc["good", "note"] == "place not sure"
+
+
+def test_bad_requests() -> None:
+    models = {"one": fit(behavior("normal"), 0, 30), "other": fit(behavior("normal"), 1, 30)}
+    with pytest.raises(dv.errors.InputError, match="by must be 'observation' or 'user'; got 'thread'"):
+        dv.compare(models, by="thread")
+    other = behavior("normal").take(np.arange(11))
+    with pytest.raises(dv.errors.InputError, match="same observations; they have one: 12, other: 11"):
+        dv.compare(models | {"other": fit(other, 1, 30)})
+
+
+def test_coefficients_of_their_own_are_integrated_out() -> None:
+    """With one cluster and fewer than two threads a user, scores given the coefficients are unsure; integrated ones are not."""
+    forum = dv.datasets.agreement(30, 40, seed=1)
+    threads = dv.SharedOutcome(forum.participation, forum.outcome)
+    model = dv.DualViewMixture(1, n_warmup=200, n_draws=400, n_chains=2).fit(None, threads)
+    given, integrated = leave_one_out(log_likelihoods(model)), observation_scores(model)
+    assert given.unsure.sum() >= 5
+    assert integrated.unsure.sum() <= 1
+    assert integrated.total < given.total  # those given the coefficients are optimistic
+    np.testing.assert_allclose(integrated.lppd, given.lppd)
+
+
+def known_user(kind: str) -> tuple[Any, Any]:
+    """Two clusters far apart, all parameters as good as known; users 0 and 1 are in the first, 2 and 3 in the second."""
+    rng = np.random.default_rng(7)
+    features = np.array([[-5.0], [-5.1], [5.0], [5.2], [-4.9], [5.1]]) + 0.01 * rng.standard_normal((6, 1))
+    user = np.repeat(np.arange(6), 5)
+    latent = np.where(features[:, 0] < 0, -2.0, 2.0)
+    if kind == "binary":
+        return features, dv.BinaryOutcomes(user, np.ones((30, 1)), rng.random(30) < 1 / (1 + np.exp(-latent[user])))
+    return features, dv.UserRegression(user, np.ones((30, 1)), latent[user] + 0.3 * rng.standard_normal(30))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["normal", "binary"])
+def test_scores_of_users_are_those_of_fits_without_them(kind: str) -> None:
+    features, observations = known_user(kind)
+    prior = {"feature_prior": dv.GaussianPrior(0.0, 25.0), "behavior_prior": dv.GaussianPrior(0.0, 4.0)}
+    settings: dict[str, Any] = {"n_clusters": 2, "n_warmup": 300, "n_draws": 2000, "n_chains": 2, **prior}
+    options: dict[str, Any] = {} if kind == "binary" else {"noise_variance": 0.1}
+
+    def cut(rows: np.ndarray, users: np.ndarray) -> Any:
+        place = np.cumsum(users) - 1
+        return type(observations)(
+            place[observations.user[rows]],
+            observations.design[rows],
+            observations.outcome[rows],
+            n_users=users.sum(),
+            **options,
+        )
+
+    everybody = np.ones(6, dtype=bool)
+    whole = cut(np.arange(30), everybody)
+
+    def without(u: int, seed: int) -> float:
+        others = np.arange(6) != u
+        rest = cut(np.flatnonzero(observations.user != u), others)
+        model = dv.DualViewMixture(random_state=seed, **settings).fit(features[others], rest)
+        own = np.flatnonzero(observations.user == u)
+        new = type(observations)(np.zeros(5, dtype=int), observations.design[own], observations.outcome[own], **options)
+        rows = _rows_of(model, features[u : u + 1], new)
+        return float(rows)
+
+    ours = np.array([user_scores(dv.DualViewMixture(random_state=s, **settings).fit(features, whole)).elpd for s in range(4)])
+    theirs = np.array([[without(u, 50 + s) for u in range(6)] for s in range(4)])
+    error = np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / 4) + 0.01
+    assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) / error).max() < 2 * ACCEPT
+
+
+def _rows_of(model: Any, x: np.ndarray, new: Any) -> float:
+    """ln p(observations | features) of a new user, its vector drawn many times in each draw and cluster."""
+    rows = model._candidates
+    working = model.posterior_.units["features"].to_working(x)
+    log_weights = rows.log_prior + rows.log_features(working, 1)[0]
+    means, roots = rows.latent[0], rows.roots
+    rng = np.random.default_rng(0)
+    densities = []
+    for _ in range(200):
+        vectors = means + (roots @ rng.standard_normal((*means.shape, 1)))[..., 0]
+        location = vectors @ new.design.T
+        if "noise_precision" in model.posterior_:
+            s = model.posterior_.flat("noise_precision")[rows.draw][:, None]
+            densities.append((0.5 * np.log(s / (2 * np.pi)) - 0.5 * s * (new.outcome - location) ** 2).sum(axis=1))
+        else:
+            densities.append(log_expit((2 * new.outcome - 1) * location).sum(axis=1))
+    density = logsumexp(np.array(densities), axis=0) - np.log(200)
+    return float(logsumexp(log_weights + density) - logsumexp(log_weights))
 
 
 @pytest.mark.slow
@@ -133,7 +250,7 @@ def test_scores_are_those_of_fits_without_the_observation(kind: str) -> None:
         rest, one = observations.take(np.arange(n) != i), observations.take([i])
         return float(fit(rest, 100 + seed, 1000).predict_outcome(one).log_density(one.outcome)[0])
 
-    ours = np.array([leave_one_out(log_likelihoods(fit(observations, seed, 2000))).elpd for seed in seeds])
+    ours = np.array([observation_scores(fit(observations, seed, 2000)).elpd for seed in seeds])
     theirs = np.array([[without(i, 10 * i + seed) for i in range(n)] for seed in seeds])
     error = np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / len(seeds))
     total = np.sqrt((ours.sum(axis=1).var(ddof=1) + theirs.sum(axis=1).var(ddof=1)) / len(seeds))

@@ -62,8 +62,10 @@ def another(record: type, name: str) -> Any:
     if name in choices(record):
         return [value for value in choices(record)[name] if value != usual][-1]
     kind = type(usual)
-    if name == "n_clusters" or kind is int:
+    if name in ("n_clusters", "n_warmup", "max_draws") or kind is int:
         return (usual or 0) + 2
+    if name == "max_time":
+        return 0.5
     return {bool: True, float: 0.37, tuple: ("a b", "-c")}.get(kind, "it's another")
 
 
@@ -160,18 +162,28 @@ def test_a_request_with_an_impossible_or_unknown_setting_is_refused(tmp_path: Pa
 def test_manifests_of_earlier_runs_stay_valid() -> None:
     """What a run was made with has the same keys as before there was a record of settings."""
     plain = {"n_clusters": None, "n_warmup": 1000, "n_draws": 1000, "thin": 1, "n_chains": 4, "n_auxiliary": 3}
+    fixed = dv.DualViewMixture(n_warmup=1000)
     rest = {"init": "kmeans", "feature_prior": None, "behavior_prior": None, "random_state": 0, "features": None}
-    assert dv.DualViewMixture()._made_with(None, None, None) == {**plain, "alpha": "gamma(0.25, 0.25)", **rest}
-    odd = dv.DualViewMixture(link="linear", pooling="cluster", keep="summary", feature_prior="shrunk")
+    assert fixed._made_with(None, None, None) == {**plain, "alpha": "gamma(0.25, 0.25)", **rest}
+    odd = dv.DualViewMixture(link="linear", pooling="cluster", keep="summary", feature_prior="shrunk", n_warmup=1000)
     changed = {"link": "linear", "pooling": "cluster", "keep": "summary", "whole draws, every": 10, "feature_prior": "shrunk"}
     assert odd._made_with(None, None, None) == {**plain, "alpha": "gamma(0.25, 0.25)", **rest, **changed}
+
+
+def test_manifests_say_which_runs_end_when_they_have_converged() -> None:
+    grows, fixed = dv.DualViewMixture(), dv.DualViewMixture(n_warmup=1000)
+    limited = dv.DualViewMixture(n_warmup=1000, max_time=5.0, max_draws=10)
+    assert (grows._made_with(None, None, None)["n_warmup"], limited._made_with(None, None, None)["n_warmup"]) == (None, 1000)
+    lengths = [model._made_with(None, None, None).get("length") for model in (grows, limited, fixed)]
+    assert lengths == ["until converged", "until converged", None]
+    assert not {"max_time", "max_draws"} & set(limited._made_with(None, None, None))
 
 
 @pytest.mark.parametrize("name", setting_names(Settings))
 def test_impossible_values_are_refused_by_requests_and_by_the_estimator(name: str) -> None:
     parameter = parameter_name(name)
     for value in ("nonsense", -1, 2.5, True, [1]):
-        if (name, value) == ("alpha", 2.5):
+        if (name, value) in (("alpha", 2.5), ("max_time", 2.5)):
             continue
         with pytest.raises(InputError, match=rf"^{parameter}\b.* must be "):
             dv.DualViewMixture(**{parameter: value}).fit([[0.0], [1.0], [2.0]])

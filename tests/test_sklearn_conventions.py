@@ -44,8 +44,10 @@ def test_parameters_are_those_of_the_design():
     assert dv.DualViewMixture().get_params() == {
         "n_clusters": None,
         "alpha": None,
-        "n_warmup": 1000,
+        "n_warmup": None,
         "n_draws": 1000,
+        "max_time": None,
+        "max_draws": None,
         "thin": 1,
         "n_chains": 4,
         "n_auxiliary": 3,

@@ -8,6 +8,7 @@ from dualview._version import __version__
 if TYPE_CHECKING:
     from dualview import datasets, errors, forum, plots, report
     from dualview.behaviors import BinaryOutcomes, PairwiseChoices, SharedOutcome, UserRegression
+    from dualview.calibration import calibrate
     from dualview.comparison import compare
     from dualview.cross_validation import OverObservations
     from dualview.forum.data import read_forum
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 # Names are looked up when first used, so that ``import dualview`` and the command line start at once.
 _HOMES = {
+    "calibrate": "dualview.calibration",
     "compare": "dualview.comparison",
     "BinaryOutcomes": "dualview.behaviors",
     "DualViewMixture": "dualview.mixture",
@@ -46,6 +48,7 @@ __all__ = [
     "SharedOutcome",
     "UserRegression",
     "__version__",
+    "calibrate",
     "compare",
     "datasets",
     "errors",

@@ -35,6 +35,13 @@ def positive_number(value: Any, name: str) -> float:
     return float(value)
 
 
+def number_in(value: Any, name: str, least: float, below: float) -> float:
+    """A number from the least to less than another."""
+    if not isinstance(value, abstract.Real) or isinstance(value, bool) or not least <= float(value) < below:
+        raise InputError(f"{name} must be a number from {least:g} to less than {below:g}; got {value!r}.")
+    return float(value)
+
+
 def interval_ends(probability: Any) -> tuple[float, float]:
     """The probabilities below the low and the high end of a central interval that holds this much."""
     if not isinstance(probability, abstract.Real) or isinstance(probability, bool) or not 0 < float(probability) < 1:
@@ -51,6 +58,15 @@ def column_names(table: Any) -> list[str] | None:
     if columns is None or not all(isinstance(c, str) for c in columns):
         return None
     return [str(c) for c in columns]
+
+
+def index_names(table: Any) -> list[str] | None:
+    """The row names of a DataFrame; None without an index, with numbers in their place, or where a name repeats."""
+    index = getattr(table, "index", None)
+    if index is None or callable(index) or getattr(index, "dtype", None) is None or index.dtype.kind in "iuf":
+        return None
+    names = [str(name) for name in index]
+    return names if len(set(names)) == len(names) else None
 
 
 def refuse_repeated_columns(table: Any, name: str) -> None:

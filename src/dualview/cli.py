@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from dualview import __version__
 from dualview.errors import DualViewError
@@ -27,7 +27,8 @@ def demo(
     seed: int = 0,
     users: int = 50,
     threads: int = 100,
-    draws: int = 2000,
+    draws: int = 1000,
+    max_draws: int | None = None,
     quiet: bool = False,
 ) -> None:
     """Fit a made-up forum whose truth is known, and show what was found.
@@ -47,13 +48,15 @@ def demo(
     threads
         Threads to learn from. 100 more are kept for the test.
     draws
-        Draws to keep of each of two chains, after half as many to warm up.
+        Draws to keep of each of four chains, which run until they have converged; 100 at least.
+    max_draws
+        Draws of each chain, kept or not, after which it ends although it has not converged; 100 times --draws by default.
     quiet
         Print results only, no progress.
     """
     from dualview.demo import run
 
-    run(out, seed, users, threads, draws, quiet)
+    run(out, seed, users, threads, draws, max_draws, quiet)
 
 
 def fit(
@@ -112,7 +115,15 @@ def fit(
     print(fit_run(request, out, n_jobs=jobs, quiet=quiet))
 
 
-def resume(run: Path, *, draws: int | None = None, jobs: int = -1, quiet: bool = False) -> None:
+def resume(
+    run: Path,
+    *,
+    draws: int | None = None,
+    max_time: float | None = None,
+    max_draws: int | None = None,
+    jobs: int = -1,
+    quiet: bool = False,
+) -> None:
     """Go on with a run that was stopped or killed; its draws are those of a run that was not.
 
     A forum's run gets its roles, scores, predictions and report anew, too.
@@ -124,24 +135,26 @@ def resume(run: Path, *, draws: int | None = None, jobs: int = -1, quiet: bool =
     run
         Folder of the run.
     draws
-        Draws per chain; more than were asked for at first are allowed.
+        Draws per chain of a run of fixed length; more than were asked for at first are allowed.
+    max_time
+        Seconds after which a run ends that has not converged, counted from now.
+    max_draws
+        Draws of each chain, kept or not, after which such a run ends, counted from its beginning.
     jobs
         Chains at a time; all cores by default.
     quiet
         Errors and the summary only.
     """
-    from dualview.runs.run import Request, fit_run
+    from dualview.runs.run import Longer, Request, fit_run
 
+    more = Longer(draws, max_time, max_draws)
     if (run / "forum.json").exists():
         from dualview.forum.application import resume_forum
 
-        print(resume_forum(run, draws, n_jobs=jobs, quiet=quiet))
+        print(resume_forum(run, more, n_jobs=jobs, quiet=quiet))
         report(run)
         return
-    request = Request.load(run)
-    if draws is not None:
-        request = request.with_draws(draws)
-    print(fit_run(request, run, n_jobs=jobs, quiet=quiet))
+    print(fit_run(Request.load(run).longer(more), run, n_jobs=jobs, quiet=quiet))
 
 
 def predict(
@@ -155,7 +168,7 @@ def predict(
 ) -> None:
     """Predict the outcomes of new threads of the run's users.
 
-    Writes thread, median, mean, sd and interval; with known outcomes, their log densities too.
+    Writes thread, median, mean, sd and interval; with known outcomes, their log densities and levels too.
 
     Example: dualview predict run new_threads.csv --out predictions.csv
 
@@ -200,7 +213,7 @@ def summary(run: Path, *, json: bool = False) -> None:
     print(dumps(found, indent=2) if json else summary_text(found))
 
 
-def compare(runs: tuple[Path, ...], *, out: Path | None = None) -> None:
+def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "observation", out: Path | None = None) -> None:
     """Rank runs of the same threads by leave-one-out scores: with a link and without, with other numbers of clusters.
 
     elpd is the sum of the scores, more is better; behind is how far a run lies from the best; unsure counts threads whose
@@ -212,17 +225,44 @@ def compare(runs: tuple[Path, ...], *, out: Path | None = None) -> None:
     ----------
     runs
         Folders of two finished runs or more.
+    by
+        What is left out: an observation, that is a thread, or all threads of a user, who is then predicted like a new one.
+        Scores of users are printed, and written only where --out says so.
     out
         Where to write the table, as JSON; comparison.json in the folder of each run by default.
     """
     from dualview.runs.rankings import FILE, rank_runs
 
-    ranking = rank_runs(runs)
+    ranking = rank_runs(runs, by)
     print(ranking.text(), flush=True)
+    if by == "user" and out is None:
+        return
     places = [run / FILE for run in runs] if out is None else [out]
     for place in places:
         ranking.save(place)
     print(f"Wrote {', '.join(map(str, places))}.")
+
+
+def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
+    """Does the model fit? Outcomes, features, clusters, link and priors, each with a verdict and with what to try.
+
+    Chains can agree on a model that is wrong. Each check says "fine", "look here" or "the model is wrong here". It writes
+    checks.json to the run's folder, which reports show with pictures.
+
+    Example: dualview check run --refit
+
+    Parameters
+    ----------
+    run
+        Folder of a finished run.
+    refit
+        Fit the features alone and the threads alone, too, with short chains, to see whether both ask for the same clusters.
+    seed
+        Same seed, same results.
+    """
+    from dualview.runs.checks import check_run
+
+    print(check_run(run, refit=refit, seed=seed))
 
 
 def plot(run: Path) -> None:
@@ -335,7 +375,19 @@ def forum(
     report(out)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, resume, predict, summary, plot, compare, report, reproduce, forum)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    demo,
+    fit,
+    resume,
+    predict,
+    summary,
+    check,
+    plot,
+    compare,
+    report,
+    reproduce,
+    forum,
+)
 
 
 class Panel(NamedTuple):

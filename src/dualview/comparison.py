@@ -15,6 +15,8 @@ from scipy.special import logsumexp
 from dualview.behaviors.base import Forecast
 from dualview.errors import InputError
 from dualview.mixture import DualViewMixture
+from dualview.posterior.left_out import left_out_densities
+from dualview.posterior.left_out_users import user_densities
 
 Array = NDArray[np.float64]
 
@@ -22,10 +24,12 @@ _FEWEST = 25  # draws, for the tail of a Pareto distribution
 _UNSURE = (
     0.7  # Pareto shapes above it make an observation's score unreliable, with few draws smaller ones (Vehtari and others 2024)
 )
+_FINITE_VARIANCE = 0.5
+_SMALL_ERROR = 0.02  # of a score, in nats
 
 
 class Scores(NamedTuple):
-    """Leave-one-out scores of n observations.
+    """Leave-one-out scores of n observations, or users.
 
     elpd (n,): log density of each given all others. lppd (n,): given all. shape (n,): of the Pareto distribution in the tail
     of its importance ratios. unsure (n,): whether the score cannot be relied on.
@@ -41,24 +45,29 @@ class Scores(NamedTuple):
         return float(self.elpd.sum())
 
 
-def compare(models: Mapping[str, DualViewMixture], behavior: Any = None) -> pd.DataFrame:
-    """Rank fits to the same observations by how well each predicts an observation it has not seen.
+def compare(models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: str = "observation") -> pd.DataFrame:
+    """Rank fits to the same data by how well each predicts what it has not seen.
 
     Leave-one-out cross-validation without fitting again (PSIS-LOO): the score of an observation is its log density given all
-    others. Every fit must be to the same observations with the same outcomes. Draws of a chain depend on each other: each
-    observation's tail is smoothed by its own relative effective sample size.
+    others. Latent coefficients are integrated out before draws are weighted, so that no observation is predicted by a
+    coefficient that it has itself decided. Every fit must be to the same observations with the same outcomes. Draws of a chain
+    depend on each other: each tail is smoothed by its own relative effective sample size.
 
     Parameters
     ----------
     models : dict of name to fitted DualViewMixture
     behavior : behaviour, optional
         The observations, for models that were read from files and do not hold them.
+    by : "observation" or "user"
+        What is left out. "user": all observations of a user, predicted from its features and everybody else's data. It is the
+        score that matters for users who are still to come. A user with many observations leaves little to weigh draws by, and
+        many users are then unsure.
 
     Returns
     -------
     DataFrame, the highest score first, by name: elpd (sum of scores, more is better), se, p (effective number of parameters),
-    difference to the first with its standard error, unsure (observations whose score is unreliable), and note, in words. A
-    place in the order is sure only where neither the fit nor the first has unsure observations: the note says so otherwise.
+    difference to the first with its standard error, unsure (observations, or users, whose score is unreliable), and note, in
+    words. A place in the order is sure only where neither the fit nor the first has unsure ones: the note says so otherwise.
 
     Examples
     --------
@@ -75,37 +84,29 @@ def compare(models: Mapping[str, DualViewMixture], behavior: Any = None) -> pd.D
     """
     if len(models) < 2:
         raise InputError(f"compare takes two fitted models or more, by name; got {len(models)}.")
-    values = {name: log_likelihoods(model, behavior) for name, model in models.items()}
-    if len({part.shape[2] for part in values.values()}) > 1:
-        text = ", ".join(f"{name}: {part.shape[2]}" for name, part in values.items())
-        raise InputError(f"The fits must be to the same observations; they have {text}.")
-    if behavior is None:
-        behaviors: dict[str, Any] = {name: model.behavior_ for name, model in models.items()}
-        _check_outcomes({name: np.asarray(part.observed) for name, part in behaviors.items()})
-    short = [name for name, part in values.items() if part.shape[0] * part.shape[1] < _FEWEST]
-    if short:
-        raise InputError(
-            f"compare needs at least {_FEWEST} draws of each fit; too few in {', '.join(short)}. Draw more, or keep more whole."
-        )
-    scores = {name: leave_one_out(part) for name, part in values.items()}
+    if by not in _SCORED:
+        raise InputError(f"by must be {' or '.join(map(repr, _SCORED))}; got {by!r}.")
+    behaviors = {name: _observations(model, behavior) for name, model in models.items()}
+    _check_same({name: np.asarray(part.observed) for name, part in behaviors.items()})
+    _check_draws({name: model.posterior_.n_chains * model.posterior_.n_draws for name, model in models.items()})
+    scores = {name: _SCORED[by](model, behaviors[name]) for name, model in models.items()}
     ranked = sorted(scores, key=lambda name: -scores[name].total)
-    rows = {name: _row(scores[name], scores[ranked[0]]) for name in ranked}
+    rows = {name: _row(scores[name], scores[ranked[0]], f"{by}s") for name in ranked}
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def log_likelihoods(model: DualViewMixture, behavior: Any = None) -> Array:
-    """ln p(observation | draw) of every observation of the fit, (chain, draw, n)."""
-    behavior = getattr(model, "behavior_", None) if behavior is None else behavior
-    if behavior is None:
+def _observations(model: DualViewMixture, behavior: Any) -> Any:
+    found = getattr(model, "behavior_", None) if behavior is None else behavior
+    if found is None:
         raise InputError("compare needs fits with a behaviour: it is the observations of behaviour that are predicted.")
-    forecast: Forecast = behavior.forecast(behavior, *model._known, 0)
-    everything = slice(0, forecast.n)
-    values = forecast.outcome.log_density(behavior.observed, forecast.known(everything), everything)
-    post = model.posterior_
-    return values.reshape(post.n_chains, post.n_draws, -1)
+    return found
 
 
-def _check_outcomes(outcomes: dict[str, Array]) -> None:
+def _check_same(outcomes: dict[str, Array]) -> None:
+    """Raise unless all fits have the same outcomes."""
+    if len({len(outcome) for outcome in outcomes.values()}) > 1:
+        text = ", ".join(f"{name}: {len(outcome)}" for name, outcome in outcomes.items())
+        raise InputError(f"The fits must be to the same observations; they have {text}.")
     (name, first), *others = outcomes.items()
     for other, outcome in others:
         n = int((outcome != first).sum())
@@ -113,8 +114,57 @@ def _check_outcomes(outcomes: dict[str, Array]) -> None:
             raise InputError(f"The fits must be to the same observations; {name} and {other} have {n} different outcomes.")
 
 
-def leave_one_out(values: Array) -> Scores:
-    """Scores from log likelihoods (chain, draw, n), by Pareto-smoothed importance sampling of dependent draws."""
+def _check_draws(n_draws: dict[str, int]) -> None:
+    short = [name for name, n in n_draws.items() if n < _FEWEST]
+    if short:
+        raise InputError(
+            f"compare needs at least {_FEWEST} draws of each fit; too few in {', '.join(short)}. Draw more, or keep more whole."
+        )
+
+
+def observation_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
+    """Leave-one-out scores of the observations of a fit, with latent vectors integrated out where the behaviour can do that."""
+    observations = _observations(model, behavior)
+    given = log_likelihoods(model, observations)
+    integrated = left_out_densities(model.posterior_, observations)
+    scores = leave_one_out(given if integrated is None else integrated)
+    return scores._replace(lppd=_mean_density(given))
+
+
+def user_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
+    """Leave-one-out scores of users: ln p(observations of u | features of u, everything of all others).
+
+    lppd is the same given the draws as they are, in which u has a part.
+    """
+    densities = user_densities(model.posterior_, _observations(model, behavior))
+    scores = leave_one_out(densities.joint, densities.features)
+    return scores._replace(lppd=_mean_density(densities.joint) - _mean_density(densities.features))
+
+
+_SCORED = {"observation": observation_scores, "user": user_scores}
+
+
+def _mean_density(values: Array) -> Array:
+    """ln of the mean over draws of densities with logarithms (chain, draw, n), (n,)."""
+    flat = values.reshape(-1, values.shape[2])
+    return np.asarray(logsumexp(flat, axis=0) - np.log(len(flat)))
+
+
+def log_likelihoods(model: DualViewMixture, behavior: Any = None) -> Array:
+    """ln p(observation | draw) of every observation of the fit, (chain, draw, n)."""
+    behavior = _observations(model, behavior)
+    forecast: Forecast = behavior.forecast(behavior, *model._known, 0)
+    everything = slice(0, forecast.n)
+    values = forecast.outcome.log_density(behavior.observed, forecast.known(everything), everything)
+    post = model.posterior_
+    return values.reshape(post.n_chains, post.n_draws, -1)
+
+
+def leave_one_out(values: Array, known: Array | None = None) -> Scores:
+    """Scores from log densities (chain, draw, n) of what is left out, by Pareto-smoothed importance sampling.
+
+    known: log densities of a part of it that the rest is predicted from; the score is then of the rest.
+    """
     n_draws, n = values.shape[0] * values.shape[1], values.shape[2]
     elpd, shape, unsure = np.empty(n), np.empty(n), np.empty(n, dtype=bool)
     for i in range(n):
@@ -122,9 +172,22 @@ def leave_one_out(values: Array) -> Scores:
         efficiency = _relative_efficiency(own)
         log_weights, shape[i] = _smoothed(own.ravel(), efficiency)
         elpd[i] = logsumexp(log_weights + own.ravel())
-        unsure[i] = not shape[i] <= min(_UNSURE, 1.0 - 1.0 / np.log10(max(n_draws * efficiency, 10.0)))
-    lppd = logsumexp(values.reshape(n_draws, n), axis=0) - np.log(n_draws)
-    return Scores(elpd, np.asarray(lppd), shape, unsure)
+        if known is not None:
+            elpd[i] -= logsumexp(log_weights + known[:, :, i].ravel())
+        unsure[i] = not _is_sure(log_weights, float(shape[i]), n_draws * efficiency)
+    return Scores(elpd, _mean_density(values), shape, unsure)
+
+
+def _is_sure(log_weights: Array, shape: float, n_effective: float) -> bool:
+    """Whether a score can be relied on: by the Pareto shape that so many effective draws can bear (Vehtari and others 2024).
+
+    With fewer it can be, too, where weights have a finite variance (a shape up to ½) and differ so little that the standard
+    error of the score is small: draws that move slowly, and hardly matter.
+    """
+    if shape <= min(_UNSURE, 1.0 - 1.0 / np.log10(max(n_effective, 10.0))):
+        return True
+    weights = np.exp(log_weights) * len(log_weights)  # of mean 1
+    return bool(shape <= _FINITE_VARIANCE and weights.std() / np.sqrt(n_effective) < _SMALL_ERROR)
 
 
 def _smoothed(values: Array, efficiency: float) -> tuple[Array, float]:
@@ -146,7 +209,7 @@ def _relative_efficiency(values: Array) -> float:
     return (effective if known else 1.0) / float(likelihood.size)
 
 
-def _row(score: Scores, best: Scores) -> dict[str, Any]:
+def _row(score: Scores, best: Scores, what: str) -> dict[str, Any]:
     n, behind = len(score.elpd), best.elpd - score.elpd
     difference, error = float(behind.sum()), float(np.sqrt(n * behind.var(ddof=1)))
     return {
@@ -156,7 +219,7 @@ def _row(score: Scores, best: Scores) -> dict[str, Any]:
         "difference": difference,
         "difference_se": error,
         "unsure": int(score.unsure.sum()),
-        "note": _note(standing(difference, error, bool((score.unsure | best.unsure).any())), int(score.unsure.sum()), n),
+        "note": _note(standing(difference, error, bool((score.unsure | best.unsure).any())), int(score.unsure.sum()), n, what),
     }
 
 
@@ -167,8 +230,8 @@ def standing(difference: float, error: float, unsure: bool = False) -> str:
     return "best" if difference == 0.0 else "clearly behind" if difference > 2 * error else "not told apart from the best"
 
 
-def _note(standing: str, unsure: int, n: int) -> str:
+def _note(standing: str, unsure: int, n: int, what: str) -> str:
     """The row in words."""
     if unsure:
-        return f"{standing}; {unsure} of {n} observations have unreliable scores: check on held-out ones"
+        return f"{standing}; {unsure} of {n} {what} have unreliable scores: check on held-out ones"
     return standing

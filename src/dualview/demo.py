@@ -7,10 +7,10 @@ import os
 import platform
 import sys
 import time
+import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,16 @@ from sklearn.metrics.cluster import contingency_matrix
 from dualview import plots
 from dualview._version import __version__
 from dualview.behaviors import SharedOutcome
+from dualview.chains.progress import Lines
 from dualview.datasets import Forum, agreement
-from dualview.errors import InputError
+from dualview.errors import ConvergenceWarning, InputError
 from dualview.files.writing import make_folder, write_whole
 from dualview.mixture import DualViewMixture
 
 _NOISE_VARIANCE = 5.0
-_N_CHAINS = 2
 
 
-def run(out: Path, seed: int, users: int, threads: int, draws: int, quiet: bool) -> None:
+def run(out: Path, seed: int, users: int, threads: int, draws: int, max_draws: int | None, quiet: bool) -> None:
     """Fit both models, print what was found and write picture.png, report.md and users.csv to a folder."""
     began = time.monotonic()
     _check_folder(out)
@@ -37,12 +37,14 @@ def run(out: Path, seed: int, users: int, threads: int, draws: int, quiet: bool)
     forum = agreement(users, threads, seed=seed, noise_variance=_NOISE_VARIANCE)
     if not quiet:
         print("The very first run compiles for about a minute before anything moves.", file=sys.stderr, flush=True)
-    dual = _fit("dual-DP", forum.features, forum, seed, draws, quiet)
-    single = _fit("single", None, forum, seed, draws, quiet)
+    lengths = {"n_draws": draws, "max_draws": max_draws}
+    dual = _fit("dual-DP", forum.features, forum, lengths, seed, quiet)
+    single = _fit("single", None, forum, lengths, seed, quiet)
     findings = _findings(forum, dual, single)
     picture = io.BytesIO()
     plots.overview(dual, forum.features, truth=forum.latent).savefig(picture, format="png", dpi=120)
     command = f"dualview demo --seed {seed} --users {users} --threads {threads} --draws {draws}"
+    command += "" if max_draws is None else f" --max-draws {max_draws}"
     files = {
         "picture.png": picture.getvalue(),
         "report.md": _report(findings, command).encode(),
@@ -66,39 +68,16 @@ def _check_folder(out: Path) -> None:
         raise InputError(f"--out {out} cannot be written: no permission in {place}. Give another folder.")
 
 
-class _Lines:
-    """Progress for a log: a line per quarter of all chains' iterations."""
-
-    def __init__(self, name: str, n_chains: int, n_iterations: int) -> None:
-        self._name, self._total = name, n_chains * n_iterations
-        self._done, self._lock = [0] * n_chains, Lock()
-
-    def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:  # noqa: ARG002
-        with self._lock:
-            before = sum(self._done)
-            self._done[chain] = iteration
-            done = sum(self._done)
-            if 4 * done // self._total > 4 * before // self._total:
-                print(f"{self._name}: {done} of {self._total} iterations", file=sys.stderr, flush=True)
-
-
-def _fit(name: str, X: Any, forum: Forum, seed: int, draws: int, quiet: bool) -> DualViewMixture:
-    """The dual-DP model with features X, the single model without."""
-    warmup = draws // 2
+def _fit(name: str, X: Any, forum: Forum, lengths: dict[str, Any], seed: int, quiet: bool) -> DualViewMixture:
+    """The dual-DP model with features X, the single model without; their verdicts are among the findings."""
     progress: Any = False
     if not quiet:
-        print(f"Fitting the {name} model.", file=sys.stderr, flush=True)
-        progress = sys.stderr.isatty() or _Lines(name, _N_CHAINS, warmup + draws)
-    model = DualViewMixture(
-        n_clusters=1 if X is None else None,
-        n_warmup=warmup,
-        n_draws=draws,
-        n_chains=_N_CHAINS,
-        n_jobs=_N_CHAINS,
-        random_state=seed,
-        progress=progress,
-    )
-    return model.fit(X, SharedOutcome(forum.participation, forum.outcome))
+        print(f"Fitting the {name} model until its chains have converged.", file=sys.stderr, flush=True)
+        progress = sys.stderr.isatty() or Lines(name)
+    model = DualViewMixture(1 if X is None else None, **lengths, random_state=seed, progress=progress)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, SharedOutcome(forum.participation, forum.outcome))
 
 
 @dataclass(frozen=True)
@@ -109,6 +88,8 @@ class _Score:
     nll: float
     correlation: float
     rmse: float
+    n_iterations: int
+    verdict: str
 
 
 @dataclass(frozen=True)
@@ -135,7 +116,9 @@ def _findings(forum: Forum, dual: DualViewMixture, single: DualViewMixture) -> _
         predicted = model.predict_outcome(forum.test.participation)
         correlation = np.corrcoef(model.latent_, forum.latent)[0, 1]
         rmse = np.sqrt(np.mean((model.latent_ - forum.latent) ** 2))
-        return _Score(name, predicted.nll(forum.test.outcome), float(correlation), float(rmse))
+        post = model.posterior_
+        made = 0 if post.length is None else post.length.n_iterations
+        return _Score(name, predicted.nll(forum.test.outcome), float(correlation), float(rmse), made, post.verdict())
 
     return _Findings(
         table=contingency_matrix(dual.labels_, forum.labels).tolist(),
@@ -157,6 +140,7 @@ def _summary(findings: _Findings) -> str:
         *(f"{s.model:<11}  {s.nll:8.3f}   {s.correlation:11.3f}   {s.rmse:4.1f}" for s in findings.scores),
         f"noise alone  {findings.floor:8.3f}",
         "",
+        *(f"{s.model}, {s.n_iterations:,} iterations a chain. {s.verdict}" for s in findings.scores),
     ]
     return "\n".join(lines)
 
@@ -189,6 +173,10 @@ clusters; *single* uses the threads alone and has everybody in one cluster. *Noi
 ½ ln(2πe · {noise_variance:g}): the score to expect of somebody who knows every coefficient and the noise. *Correlation* and
 *RMSE* compare the posterior medians of the coefficients with the truth, user by user.
 
+## Can it be trusted?
+
+{verdicts}
+
 ## To repeat it
 
 ```
@@ -216,6 +204,7 @@ def _report(findings: _Findings, command: str) -> str:
             ["model", "test NLL", "correlation", "RMSE"], [*scores, ["noise alone", f"{findings.floor:.3f}", "", ""]]
         ),
         noise_variance=_NOISE_VARIANCE,
+        verdicts="\n".join(f"- *{s.model}*, {s.n_iterations:,} iterations a chain. {s.verdict}" for s in findings.scores),
         command=command,
         versions=", ".join(versions),
     )

@@ -7,19 +7,22 @@ import contextlib
 import numbers as abstract
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior, Likelihood
 from dualview.behaviors.base import check_inherits
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
-from dualview.chains.chains import Chain, Progress, Schedule, check_length, run_chains
-from dualview.chains.progress import Bar
-from dualview.chains.run_folder import RunFolder, versions
+from dualview.chains.chain import Chain, Progress
+from dualview.chains.chains import Drawn, run_chains
+from dualview.chains.progress import Bar, Watcher
+from dualview.chains.run_folder import UNTIL_GOOD, RunFolder, versions
+from dualview.chains.schedule import FixedLength, Length, Schedule, UntilGood, check_length, most_draws
 from dualview.chains.storage import Record
 from dualview.checks import positive_number, whole_number
 from dualview.engines.gibbs import GibbsEngine
@@ -41,6 +44,11 @@ from dualview.model import Model
 from dualview.partitions.alpha import concentration, concentration_from_text
 from dualview.partitions.priors import partition_prior
 from dualview.posterior import Posterior
+from dualview.posterior.checking import checks_of
+from dualview.posterior.diagnostics import check_enough
+from dualview.posterior.judge import Judge
+from dualview.posterior.model_checks import Checks
+from dualview.posterior.rebuilt import observations_of
 from dualview.predictions import Placement, Predictions
 from dualview.settings import Settings, check_values, choices, defaults, setting_names
 from dualview.units import GaussianPrior, Whitening
@@ -48,6 +56,7 @@ from dualview.units import GaussianPrior, Whitening
 Array = NDArray[np.float64]
 
 _WIDER = ("alpha", "feature_prior", "behavior_prior", "seed")  # settings that can be objects here, not only words and numbers
+_LOOKS = 4  # at chains of fixed length, where somebody watches
 _FEW_USERS = 20  # with fewer, the clusters that chains start from are more than half as many
 
 
@@ -66,8 +75,22 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         one cluster as well as for many, α ~ Gamma(1/4, 1/4). "paper": learnt, with the paper's prior, 1/α ~ G(1, 1), under
         which everybody alone is about as likely as everybody together. A number: known. ``Gamma(shape, rate)`` or
         ``InverseGamma(shape, scale)``: learnt, with that prior. With one cluster there is no α.
-    n_warmup, n_draws, thin, n_chains : int
-        Each chain runs n_warmup iterations, then keeps n_draws states, every thin-th.
+    n_warmup : int or None
+        None: chains run until they have converged by the library's own verdict (R̂ below 1.01 and at least 400 effective draws
+        of everything looked at), and the warm-up is chosen: a fifth to a half of each chain, at its beginning. A number alone:
+        chains of fixed length, n_warmup + n_draws × thin iterations. A number with ``max_time`` or ``max_draws``: so many
+        iterations are warm-up, then chains run until they have converged.
+    n_draws, n_chains : int
+        Draws that are kept of each chain, and number of chains. Chains that run until they have converged keep no more than
+        n_draws however long they get: draws that lie further apart.
+    max_time : float, optional
+        Seconds after which chains end that have not converged; compiling, on a machine's first fit, does not count. The draws
+        then depend on the machine's speed; ``posterior_.length`` says so. None: no limit.
+    max_draws : int, optional
+        Draws of each chain, kept or not, after which chains end that have not converged. None: 100 × n_draws; with more than
+        500 users fewer, down to 2 × n_draws.
+    thin : int
+        Iterations for each draw, at the least.
     n_auxiliary : int
         Auxiliary components that stand ready for new clusters in the assignment sweep (Neal 2000, algorithm 8; Favaro and Teh
         2013). Any number gives the same posterior; more make new clusters easier to open.
@@ -92,7 +115,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         Whole draws of each chain in a summary.
     checkpoint : path, optional
         A folder to save draws and states in. Fitting again with the same data, settings and folder goes on where the files
-        stop, to the same draws bit for bit; n_draws may grow.
+        stop, to the same draws bit for bit. max_time and max_draws may change; n_draws may grow where lengths are fixed.
     checkpoint_interval : float
         Seconds between two savings.
     n_jobs : int, optional
@@ -102,7 +125,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     random_state : int, Generator, RandomState or None
         Same int, same draws.
     progress : bool or callable
-        True: a bar on the terminal. A callable gets (chain, iterations done, clusters now), after one iteration or some.
+        True: a line on the terminal or in the notebook, with the largest R̂ and the least effective size so far, clusters,
+        seconds and an estimate of those to go. A callable gets (chain, iterations done, clusters now), after one iteration or
+        some; from other processes every two seconds.
 
     Attributes
     ----------
@@ -130,8 +155,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         n_clusters: int | None = None,
         *,
         alpha: Any = None,
-        n_warmup: int = 1000,
+        n_warmup: int | None = None,
         n_draws: int = 1000,
+        max_time: float | None = None,
+        max_draws: int | None = None,
         thin: int = 1,
         n_chains: int = 4,
         n_auxiliary: int = 3,
@@ -152,6 +179,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self.alpha = alpha
         self.n_warmup = n_warmup
         self.n_draws = n_draws
+        self.max_time = max_time
+        self.max_draws = max_draws
         self.thin = thin
         self.n_chains = n_chains
         self.n_auxiliary = n_auxiliary
@@ -202,14 +231,19 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         model = Model(partition, working, likelihood, n_users, pooled=self.pooling is not None)
         start = self._start(labels, n_users, working, behavior, units)
         coords = self._coords(users, features, behavior)
+
+        def made(records: list[Record], length: Length) -> Posterior:
+            return Posterior.from_records(records, units, likelihood, coords, self.n_clusters, self._alpha_text, length)
+
         with contextlib.ExitStack() as stack:
             folder, seed = self._folder(stack, features, behavior, labels)
             try:
-                records = self._run(stack, model, start, folder, seed)
+                drawn = self._run(stack, model, start, folder, seed, made)
             except DegenerateError as error:
                 raise DegenerateError(_with_culprits(str(error), features, users)) from error
-        posterior = Posterior.from_records(records, units, likelihood, coords, self.n_clusters, self._alpha_text)
-        self._take(posterior.with_data(features, behavior), behavior)
+            if folder is not None:
+                folder.note_length(drawn.length._asdict())
+        self._take(made(*drawn).with_data(features, behavior), behavior)
         if not self.posterior_.converged:
             warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=2)
         if self.n_clusters is None and n_users >= _FEW_USERS and 2 * self.n_clusters_ > n_users:
@@ -245,6 +279,49 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         else:
             self.latent_ = posterior.latent_median
 
+    def check(self, behavior: Behavior | None = None, *, refit: bool = True, seed: int = 0) -> Checks:
+        """Does the model fit its data? Checks of outcomes, features, clusters, link, views and priors, each with a verdict.
+
+        Diagnostics say whether chains agree; this says whether what they agree on is like the data. Each check has a p-value,
+        or a figure, and says "fine", "look here" (p below 0.01) or "the model is wrong here" (p below 0.001), with what to try.
+
+        Parameters
+        ----------
+        behavior : behaviour, optional
+            The observations of the fit, for a model that was made from a file.
+        refit : bool
+            Fit the features alone and the behaviour alone, with short chains, to see whether the views agree.
+        seed : int
+            Of replicates and of these fits.
+
+        Examples
+        --------
+        >>> import dualview as dv
+        >>> forum = dv.datasets.agreement(n_users=25, n_threads=60, seed=1)
+        >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+        >>> model = dv.DualViewMixture(n_warmup=100, n_draws=100, n_chains=2).fit(forum.features, behavior)
+        >>> checks = model.check(refit=False)
+        >>> checks["outcomes"].verdict
+        'fine'
+        """
+        check_is_fitted(self, "posterior_")
+        whole_number(seed, "seed", 0)
+        post = self.posterior_
+        observations = observations_of(post, behavior)
+        views = None
+        if refit and observations is not None and post.features is not None:
+            views = [self._refitted(post.features, None, seed), self._refitted(None, observations, seed)]
+        return checks_of(post, observations, views, seed)
+
+    def _refitted(self, X: Any, y: Any, seed: int) -> Posterior:
+        """A short fit to one view, with this estimator's settings for it."""
+        unused = {"behavior_prior": None, "pooling": None} if y is None else {"feature_prior": None}
+        short = {"n_warmup": 500, "n_draws": 250, "n_chains": 2, "thin": 1, "keep": "draws", "checkpoint": None}
+        one: Self = clone(self).set_params(link=None, progress=False, random_state=seed, init="kmeans", **short, **unused)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return one.fit(X, y).posterior_
+
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""
         return self.fit(X, y).labels_
@@ -257,7 +334,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     def _check_parameters(self) -> None:
         check_values(Settings, {name: getattr(self, name) for name in setting_names(Settings) if name not in _WIDER})
         whole_number(self.n_auxiliary, "n_auxiliary", 1)
-        check_length(self.n_warmup, self.n_draws, self.thin, self.n_chains)
+        check_length(self.n_warmup, self.n_draws, self.thin, self.n_chains, self.max_draws)
+        if not self._is_fixed:
+            check_enough(self.n_draws, self.n_chains)
         concentration(self.alpha)
         for name in ("feature_prior", "behavior_prior"):
             _check_prior(name, getattr(self, name))
@@ -353,8 +432,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         if self._alpha_text is not None:
             made_with["alpha"] = self._alpha_text
         made_with |= {name: value for name in others if (value := getattr(self, name)) != usual[name]}
+        if not self._is_fixed:
+            made_with["length"] = UNTIL_GOOD
         if self.keep == "summary":
-            made_with["whole draws, every"] = self._schedule.every
+            made_with["whole draws, every"] = max(1, self.n_draws // self.n_whole)
         made_with |= {"init": self.init if labels is None else digest(labels)}
         made_with |= {name: _prior_text(getattr(self, name)) for name in ("feature_prior", "behavior_prior")}
         if isinstance(self.random_state, abstract.Integral):
@@ -370,9 +451,26 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         return None if self.n_clusters == 1 else str(concentration(self.alpha))
 
     @property
-    def _schedule(self) -> Schedule:
-        n_whole = int(self.n_whole) if self.keep == "summary" else None
-        return Schedule(self.n_warmup, self.n_draws, self.thin, n_whole)
+    def _is_fixed(self) -> bool:
+        return Settings(n_warmup=self.n_warmup, max_time=self.max_time, max_draws=self.max_draws).is_fixed
+
+    @property
+    def _n_whole(self) -> int | None:
+        return int(self.n_whole) if self.keep == "summary" else None
+
+    def _schedule(self, n_users: int, n_looks: int) -> Schedule:
+        """Chains of fixed length, looked at so many times on the way, or chains that run until they are good.
+
+        A summary's moments cannot be taken apart, so that its warm-up is known from the start: n_draws × thin by default.
+        """
+        lengths = self.n_draws, self.thin, self._n_whole
+        if self._is_fixed:
+            return FixedLength(self.n_warmup or 0, *lengths, looks=n_looks)
+        limit = most_draws(self.n_draws, self.thin, n_users) if self.max_draws is None else int(self.max_draws)
+        if self.n_warmup is None and self.keep == "draws":
+            return UntilGood(0, *lengths, max_draws=limit)
+        warmup = self.n_draws * self.thin if self.n_warmup is None else self.n_warmup
+        return UntilGood(warmup, *lengths, max_draws=limit, chosen=False)
 
     def _run(
         self,
@@ -381,19 +479,23 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         start: Start,
         folder: RunFolder | None,
         seed: np.random.SeedSequence,
-    ) -> list[Record]:
-        schedule = self._schedule
+        made: Callable[[list[Record], Length], Posterior],
+    ) -> Drawn:
+        watched = self.progress is True or isinstance(self.progress, Watcher)
+        schedule = self._schedule(model.n_users, _LOOKS if watched else 0)
         progress: Progress | None = None
         if self.progress is True:
-            progress = stack.enter_context(Bar(self.n_chains, schedule.n_iterations))
+            progress = stack.enter_context(Bar(self.n_chains, schedule, self.max_time))
         elif self.progress:
             progress = self.progress
+
         engine = GibbsEngine(int(self.n_auxiliary))
         chains = [
             Chain(index, child, model, engine, start, schedule, folder, float(self.checkpoint_interval))
             for index, child in enumerate(seed.spawn(self.n_chains))
         ]
-        return run_chains(chains, self.n_jobs, progress)
+        judge = Judge(made, progress if isinstance(progress, Watcher) else None)
+        return run_chains(chains, self.n_jobs, progress, judge, self.max_time)
 
     def _coords(self, users: Sequence[Any], features: Array | None, behavior: Behavior | None) -> dict[str, Any]:
         coords: dict[str, Any] = {"user": np.asarray(users)}

@@ -62,7 +62,7 @@ class Model:
     others: Mapping[str, Observed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.features is None and self.likelihood is None:
+        if not self.observed and self.likelihood is None:
             raise ValueError("a model needs features, a likelihood or both")
         if self.likelihood is not None:
             check_inherits(self.likelihood, Likelihood, "The likelihood of a model")

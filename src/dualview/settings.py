@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from dualview.errors import InputError
 
-Recorded = Literal["always", "if changed", "by the estimator"]
+Recorded = Literal["always", "if changed", "by the estimator", "never"]
 
 
 def setting(
@@ -18,6 +18,7 @@ def setting(
     text: str,
     *,
     least: int | None = None,
+    positive: bool = False,
     none: str | None = None,
     described: str | None = None,
     parameter: str | None = None,
@@ -32,17 +33,27 @@ def setting(
         Its help on the command line.
     least : int, optional
         It is a whole number of at least this much.
+    positive : bool
+        It is a number above zero.
     none : str, optional
         What None stands for, where it can be None.
     described : str, optional
         How any other value is described where runs are told apart, with {} for the value; by default its name and value.
     parameter : str, optional
         Its name as a parameter of the estimator, where it differs from the field's.
-    recorded : "always", "if changed" or "by the estimator"
+    recorded : "always", "if changed", "by the estimator" or "never"
         When it is written to the manifest of a run, by which a changed setting is noticed. "if changed", from the default:
-        runs made before there was the setting stay valid. "by the estimator": in a form of its own, see ``mixture``.
+        runs made before there was the setting stay valid. "by the estimator": in a form of its own, see ``mixture``. "never":
+        it may change when a run is resumed.
     """
-    details = {"least": least, "none": none, "described": described, "parameter": parameter, "recorded": recorded}
+    details = {
+        "least": least,
+        "positive": positive,
+        "none": none,
+        "described": described,
+        "parameter": parameter,
+        "recorded": recorded,
+    }
     return field(default=default, metadata={"help": text, **details})
 
 
@@ -93,8 +104,32 @@ class Settings:
         described="scale by {}",
         recorded="by the estimator",
     )
-    n_warmup: int = setting(1000, "Iterations of each chain before draws are kept.", least=0, recorded="always")
+    n_warmup: int | None = setting(
+        None,
+        "Iterations of each chain before draws are kept. By default it is chosen, and chains run until they have converged. "
+        "Given alone, without --max-time and --max-draws, it makes chains of fixed length.",
+        least=0,
+        none="warm-up chosen",
+        recorded="always",
+    )
     n_draws: int = setting(1000, "Draws to keep of each chain.", least=1, described="{} draws", recorded="always")
+    max_time: float | None = setting(
+        None,
+        "Seconds after which chains end that have not converged, compiling not counted. No limit by default.",
+        positive=True,
+        none="no time limit",
+        described="at most {} s",
+        recorded="never",
+    )
+    max_draws: int | None = setting(
+        None,
+        "Draws, kept or not, after which chains end that have not converged. By default 100 times --draws, fewer with more "
+        "than 500 users.",
+        least=1,
+        none="usual limit of draws",
+        described="at most {} draws",
+        recorded="never",
+    )
     thin: int = setting(1, "Iterations for each draw that is kept.", least=1, recorded="always")
     n_chains: int = setting(4, "Number of chains.", least=1, described="{} chains", recorded="always")
     keep: Literal["draws", "summary"] = setting("draws", "Every draw whole, or, for very many users, a summary of them.")
@@ -106,6 +141,11 @@ class Settings:
         recorded="by the estimator",
     )
     seed: int = setting(0, "Same seed, same results.", least=0, parameter="random_state", recorded="by the estimator")
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the length of chains is given; otherwise they run until they are good."""
+        return self.n_warmup is not None and self.max_time is None and self.max_draws is None
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -165,7 +205,7 @@ def choices(record: type) -> dict[str, tuple[str | None, ...]]:
 
 def check_values(record: type, values: Mapping[str, Any]) -> None:
     """Raise where a value is outside the limits or the choices that a record of settings declares."""
-    from dualview.checks import whole_number  # heavy: see the head of the module
+    from dualview.checks import positive_number, whole_number  # heavy: see the head of the module
 
     limits = {item.name: item.metadata for item in fields(record)}
     listed = choices(record)
@@ -173,9 +213,12 @@ def check_values(record: type, values: Mapping[str, Any]) -> None:
         limit = limits[name]
         if name in listed:
             check_choice(limit["parameter"] or name, value, listed[name])
-        elif limit["least"] is not None and not (value is None and limit["none"]):
-            words = f" (None: {limit['none']})" if limit["none"] else ""
-            whole_number(value, f"{limit['parameter'] or name}{words}", limit["least"])
+        elif not (value is None and limit["none"]):
+            words = (limit["parameter"] or name) + (f" (None: {limit['none']})" if limit["none"] else "")
+            if limit["least"] is not None:
+                whole_number(value, words, limit["least"])
+            elif limit["positive"]:
+                positive_number(value, words)
 
 
 def check_choice(name: str, value: Any, listed: tuple[str | None, ...]) -> None:

@@ -18,7 +18,7 @@ import dualview as dv
 from dualview.chains import checkpoint
 from dualview.chains.checkpoint import ChainFiles
 from dualview.chains.run_folder import RunFolder
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import engine
 from dualview.errors import FileError, InputError
 
 SETTINGS: dict[str, Any] = {"n_warmup": 8, "n_draws": 16, "n_chains": 2, "thin": 2}
@@ -59,7 +59,7 @@ def uninterrupted() -> dv.Posterior:
 @pytest.fixture(autouse=True)
 def _short_calls(uninterrupted: dv.Posterior, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
     """One step in a call, so that there is a file after every one of them."""
-    monkeypatch.setattr(gibbs, "AT_ONCE", 1)
+    monkeypatch.setattr(engine, "AT_ONCE", 1)
 
 
 def test_a_checkpoint_changes_no_draw(uninterrupted: dv.Posterior, tmp_path: Path) -> None:

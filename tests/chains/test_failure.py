@@ -9,7 +9,7 @@ import pytest
 
 import dualview as dv
 from dualview.chains.checkpoint import ChainFiles
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine, engine
 from dualview.errors import DataWarning, DegenerateError
 
 FORUM = dv.datasets.agreement(12, 20, seed=0)
@@ -19,7 +19,7 @@ LONG = 100_000
 @pytest.fixture(autouse=True)
 def _short_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """One step in a call, so that chains can stop after any of them."""
-    monkeypatch.setattr(gibbs, "AT_ONCE", 1)
+    monkeypatch.setattr(engine, "AT_ONCE", 1)
 
 
 def fit(**options: Any) -> dv.Posterior:
@@ -34,15 +34,15 @@ class Failing:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, chains: set[int], after: int, n_chains: int = 3) -> None:
         self.chains, self.after = chains, after
         self.made = dict.fromkeys(range(n_chains), 0)
-        self.advance = gibbs.advance
-        monkeypatch.setattr(gibbs, "advance", self)
+        self.advance = GibbsEngine.advance
+        monkeypatch.setattr(GibbsEngine, "advance", lambda *arguments: self(*arguments))
 
-    def __call__(self, rng: np.random.Generator, *arguments: Any) -> Any:
+    def __call__(self, engine: GibbsEngine, rng: np.random.Generator, *arguments: Any) -> Any:
         chain = rng.bit_generator.seed_seq.spawn_key[0]  # type: ignore[attr-defined]
         if chain in self.chains and min(self.made.values()) >= self.after:
             raise DegenerateError("Numbers ran out.")
         self.made[chain] += 1
-        return self.advance(rng, *arguments)
+        return self.advance(engine, rng, *arguments)
 
 
 def chain_threads() -> list[str]:

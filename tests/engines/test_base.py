@@ -7,18 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dualview.chains.chains import Chain, Schedule, run_chains
+from dualview.chains.chain import Chain
+from dualview.chains.chains import run_chains
 from dualview.chains.run_folder import RunFolder
+from dualview.chains.schedule import FixedLength
 from dualview.chains.storage import Record
 from dualview.engines.base import Engine, Info
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
 from dualview.partitions.priors import ChineseRestaurant
 
 N_USERS = 5
 MODEL = Model(ChineseRestaurant(), np.random.default_rng(0).standard_normal((N_USERS, 1)), None, N_USERS)
-SCHEDULE = Schedule(n_warmup=3, n_draws=4, thin=2)
+SCHEDULE = FixedLength(n_warmup=3, n_draws=4, thin=2)
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class OneByOne(Counting):
 @pytest.fixture(autouse=True)
 def _no_other_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("start", "advance", "steps_at_once"):
-        monkeypatch.delattr(gibbs, name)
+        monkeypatch.delattr(GibbsEngine, name)
 
 
 def chain(engine: Engine, index: int = 0, folder: Path | None = None) -> Chain:
@@ -72,7 +74,7 @@ def test_the_schedule_is_the_chains(engine: Engine) -> None:
 
 
 def test_many_chains_have_streams_of_their_own() -> None:
-    alone, together = chain(Counting(), 1).run(), run_chains([chain(Counting(), index) for index in (0, 1)], n_jobs=2)
+    alone, together = chain(Counting(), 1).run(), run_chains([chain(Counting(), index) for index in (0, 1)], n_jobs=2).records
     assert_same(alone, together[1])
     assert (together[0].fixed["z"] != together[1].fixed["z"]).any()
 

@@ -125,3 +125,16 @@ def test_a_kind_from_outside_is_predicted_and_compared() -> None:
     np.testing.assert_allclose(log_likelihoods(model)[0], expected)
     new = Counts([0, 1, 2, 3], rng.normal(size=(4, 1)), n_users=6)
     assert model.predict_outcome(new).log_density(y).shape == (4,)
+
+
+def test_means_that_rest_on_few_components_are_told() -> None:
+    """One of a thousand draws has a location so far out that the average is its own; a normal sample has no such draw."""
+    rng = np.random.default_rng(0)
+    locations = rng.standard_normal((1000, 2))
+    locations[17, 1] = 1e12
+    mixture = NormalMixture.over_draws(2, lambda cases: locations[:, cases], np.ones(1000))
+    assert mixture.mean_unsure.tolist() == [False, True]
+    assert abs(mixture.median[1]) < 0.3
+    assert abs(mixture.mean[1]) > 1e8
+    few = NormalMixture.over_draws(2, lambda cases: locations[:20, cases], np.ones(20))
+    assert not few.mean_unsure.any()

@@ -120,7 +120,7 @@ def test_verdict_looks_at_the_pairs_that_are_least_certain() -> None:
     pairs = anchor_pairs(z, n_pairs=2)
     assert pairs == [(2, 5), (3, 4)]
     names = [f"users {i} and {j} together" for i, j in ((2, 5), (3, 4))]
-    found = scalars(Draws(names=["z"], summary=None, z=z.reshape(2, 1000, 6)), pairs, 0)  # type: ignore[arg-type]
+    found = scalars(Draws(names=["z"], summary=None, z=z.reshape(2, 1000, 6)), 0)  # type: ignore[arg-type]
     for name, together in zip(names, (half, tenth), strict=True):
         np.testing.assert_array_equal(found[name].ravel(), together)
 

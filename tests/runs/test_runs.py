@@ -312,6 +312,33 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(dv.load(tmp_path / "run" / "posterior.nc")["latent"], model.posterior_["latent"])
 
 
+def test_a_run_that_ends_when_it_has_converged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It reaches a limit first, is resumed with a larger one, and has the draws of a run that had that one from the start."""
+    users, threads = write_tables(tmp_path)
+    out = str(tmp_path / "run")
+    fit = ["fit", str(users), str(threads), "--draws", "100", "--quiet"]
+    assert cli.main([*fit, "--out", out, "--max-draws", "300"]) == 0
+    text = capsys.readouterr().out
+    assert "4 chains of 100 draws, 2 iterations apart, after 100 of 300 iterations as warm-up; the limit of draws" in text
+    assert "Run longer (--max-time, --max-draws)" in text
+    assert f"To draw more: dualview resume {out} --max-draws 600" in text
+    assert cli.main(["resume", out, "--draws", "200", "--quiet"]) == 2
+    assert "--draws cannot change in a run that ends when it has converged" in capsys.readouterr().err
+    assert cli.main(["resume", out, "--max-draws", "600", "--quiet"]) == 0
+    assert cli.main([*fit, "--out", str(tmp_path / "whole"), "--max-draws", "600"]) == 0
+    longer, whole = (dv.load(tmp_path / name / "posterior.nc") for name in ("run", "whole"))
+    assert longer.length == whole.length
+    np.testing.assert_array_equal(longer["latent"], whole["latent"])
+    capsys.readouterr()
+    assert cli.main(["summary", out, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["length"]["ended"] == "max_draws"
+
+
+def test_a_run_of_fixed_length_has_no_limits_to_change(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["resume", str(run / "run"), "--max-time", "5", "--quiet"]) == 2
+    assert "this one has chains of fixed length. Give --draws." in capsys.readouterr().err
+
+
 def test_a_run_that_ctrl_c_stops_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     users, threads = write_tables(tmp_path)
     out = tmp_path / "run"

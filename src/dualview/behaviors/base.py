@@ -87,6 +87,63 @@ class SampledEvidence(NamedTuple):
     log_likelihood: Callable[[int, NDArray[np.intp], Array], Array]
 
 
+class LatentPrior(NamedTuple):
+    """The prior of all latent vectors in one draw, in the user's units: user u in cluster k = z_u has μ_k + g_u + shift_u.
+
+    z (U,), shift (U, q). μ_k ~ N(base_mean, base_precision⁻¹) and, where users of a cluster do not share a vector, g_u ~ N(0,
+    precisions_k⁻¹), all independent: base_mean (q,), base_precision (q, q), precisions (K, q, q), None where they share it.
+    means (K, q): the values of the μ_k in the draw.
+    """
+
+    z: NDArray[np.int64]
+    means: Array
+    precisions: Array | None
+    base_mean: Array
+    base_precision: Array
+    shift: Array
+
+
+class LeftOut(ABC):
+    """n observations, each given all others and one draw of clusters and parameters: latent vectors are integrated out.
+
+    The conditional distribution of an observation is an outcome's about its location: :meth:`laws` gives it.
+    """
+
+    @abstractmethod
+    def laws(self, prior: LatentPrior, params: Params, latent: Array) -> "LeftOutLaws":
+        """The distributions under one draw's prior of latent vectors, parameters in the user's units and vectors (U, q).
+
+        A behaviour too large to integrate all vectors out integrates those that an observation depends on, given the others.
+        """
+
+    def replicate(
+        self,
+        rng: np.random.Generator,  # noqa: ARG002
+        prior: LatentPrior,  # noqa: ARG002
+        params: Params,  # noqa: ARG002
+    ) -> "tuple[LeftOut, Array, Array] | None":
+        """The same with new outcomes under one draw, these (n,), and the vectors (U, q) they came of; None by default.
+
+        Checks compare the standardised outcomes with those of replicates; without them, with independent normal numbers.
+        """
+        return None
+
+
+class LeftOutLaws(ABC):
+    """The distributions of n observations, each given all others."""
+
+    @abstractmethod
+    def log_density(self, values: Array) -> Array:
+        """Log density, or log probability, of values (n,), (n,)."""
+
+    @abstractmethod
+    def standardised(self, rng: np.random.Generator, values: Array) -> Array:
+        """Values as standard normal numbers, (n,): the normal quantiles of their distribution functions.
+
+        Where values have gaps, as 0 and 1 do, a uniform number in the gap is drawn.
+        """
+
+
 class Prior(NamedTuple):
     """The normal prior of every latent vector: that of its cluster. z (U,), means (K, q), precision factors (K, q, q).
 
@@ -196,6 +253,13 @@ class Likelihood(ABC):
         """The same with residuals in its terms always; itself by default, since its terms have them anyway."""
         return self
 
+    def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:  # noqa: ARG002
+        """Log densities of the parameters' priors in S draws, by name, each (S,) up to a constant; none by default.
+
+        reported: the parameters as :meth:`reported` gives them, arrays (S, …). z (S, U): the users' clusters.
+        """
+        return {}
+
     def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array | None:  # noqa: ARG002
         """Steps δ (K, q) to be added to the clusters' means and to the latent vectors of their users, or None.
 
@@ -243,6 +307,7 @@ class Behavior(ABC):
 
     users: list[str] | None = None  # the users' ids, where they came with some
     outcome: Array | None = None  # what was observed (n,), where it is known
+    observation_ids: list[str] | None = None  # ids of the observations, where they came with some
 
     @abstractmethod
     def __len__(self) -> int:
@@ -296,6 +361,42 @@ class Behavior(ABC):
     def fingerprint(self) -> dict[str, Any]:
         """Digests of the observations and the options, by name: whether two behaviours are the same. Checkpoints need it."""
         raise self._lacks("fingerprint", "be fitted with a checkpoint")
+
+    def take(self, rows: Any) -> "Behavior":  # noqa: ARG002
+        """The behaviour with some observations only, by position or mask; everybody stays a user."""
+        raise self._lacks("take", "be cut by observations")
+
+    def left_out(self) -> LeftOut | None:
+        """The distribution of each observation given all others, with latent vectors integrated out; None by default.
+
+        Without it leave-one-out scores are given the latent vectors, which makes them less reliable.
+        """
+        return None
+
+    def evidence_of_users(
+        self,
+        priors: Sequence[LatentPrior],  # noqa: ARG002
+        latent: Array,
+        params: Params,
+    ) -> Callable[[int], Evidence | SampledEvidence]:
+        """Of a known user, what its observations say of its latent vector, had they not been in the fit, given S draws.
+
+        priors: of all latent vectors in each draw. By default it is what they say as those of somebody new, given the latent
+        vectors of all others.
+        """
+        return lambda user: self.evidence(self.as_new(user), latent, params, 1)
+
+    def as_new(self, user: int) -> "Behavior":  # noqa: ARG002
+        """The observations of one user as those of somebody new to the fit."""
+        raise self._lacks("as_new", "leave out users one at a time")
+
+    def user_weights(self) -> Any:
+        """What each user counts for in each observation, sparse or dense (n, U); None by default, where it is not known."""
+        return None
+
+    def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """What the observations depend on besides what is learnt: dimensions and values by name, for ArviZ; none by default."""
+        return {}
 
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:  # noqa: ARG002
         """The prior of latent vectors under which the observations are most likely, for ``behavior_prior="likelihood"``."""

@@ -12,10 +12,11 @@ from scipy import sparse
 from scipy.special import log_expit
 
 from dualview.behaviors.base import Array, Forecast, Params, SampledEvidence
+from dualview.behaviors.left_out import AnswersLeftOut
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
 from dualview.behaviors.user_regression import design_matrix
-from dualview.checks import column_names, numbers, varies
+from dualview.checks import column_names, index_names, numbers, varies
 from dualview.errors import InputError
 from dualview.files.digests import digest
 from dualview.outcomes import BinaryOutcome
@@ -64,6 +65,7 @@ class BinaryOutcomes(PerUser):
     ) -> None:
         matrix, names = design_matrix(design, intercept)
         self._set(user, matrix, None if outcome is None else _yes_or_no(outcome, len(matrix)), names, users, n_users)
+        self.observation_ids = index_names(design)
 
     @property
     def offsets(self) -> Any:
@@ -103,6 +105,10 @@ class BinaryOutcomes(PerUser):
     def param_names(self) -> list[str]:
         """What predictions need besides the latent vectors."""
         return []
+
+    def left_out(self) -> AnswersLeftOut:
+        """Each answer given all others, by quadrature; given the items' appeals, where they have some."""
+        return AnswersLeftOut(self.user, self.design, self.observed, self._offset)
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The log odds of new outcomes given S draws."""
@@ -254,6 +260,12 @@ class PairwiseChoices(BinaryOutcomes):
     @property
     def param_names(self) -> list[str]:
         return ["coefficients"] if self.item_intercept else []
+
+    def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """The items of each choice besides."""
+        names = np.asarray(self.item_names or np.arange(len(self.items)))
+        places = {"winner": self.winner, "loser": self.loser}
+        return super().constant_data() | {name: (("observation",), names[place]) for name, place in places.items()}
 
     def coords(self) -> dict[str, Any]:
         """Names of the parts of a latent vector, and of the items."""

@@ -138,6 +138,7 @@ class PerUser(Behavior):
         part = self._copy()
         part.user, part.design = self.user[chosen], self.design[chosen]
         part.outcome = None if self.outcome is None else self.outcome[chosen]
+        part.observation_ids = None if self.observation_ids is None else np.asarray(self.observation_ids)[chosen].tolist()
         part._take_rest(chosen)
         return part
 
@@ -148,6 +149,22 @@ class PerUser(Behavior):
 
     def _take_rest(self, rows: NDArray[Any]) -> None:
         """Cut what a subclass has besides; the object is a copy."""
+
+    def as_new(self, user: int) -> Self:
+        """The observations of one user, who is the only one."""
+        own = self.take(np.flatnonzero(self.user == user))
+        own.user, own.users, own._n_users = np.zeros(len(own.user), dtype=np.int64), None, 1
+        return own
+
+    def user_weights(self) -> Any:
+        """1 for whose observation it is."""
+        places = (np.arange(self.n_observations), self.user)
+        return sparse.csr_array((np.ones(self.n_observations), places), shape=(self.n_observations, len(self)))
+
+    def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """The owner of each observation, by id or position, and the design."""
+        owner = self.user if self.users is None else np.asarray(self.users)[self.user]
+        return {"owner": (("observation",), owner), "design": (("observation", "function"), self.design)}
 
     def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple[Self, Self]]:
         """Pairs (training, held out) for cross-validation over observations."""

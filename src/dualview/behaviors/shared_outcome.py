@@ -5,7 +5,7 @@ participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U
 
 import copy
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Behavior, Evidence, Forecast, Params, fold_positions
+from dualview.behaviors.base import Behavior, Evidence, Forecast, LatentPrior, Params, SampledEvidence, fold_positions
+from dualview.behaviors.left_out import MOST_WHOLE, ThreadsLeftOut
 from dualview.behaviors.likelihoods.restricted import likely_prior
 from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.checks import (
     check_range,
     column_names,
+    index_names,
     names_text,
     numbers,
     participation_matrix,
@@ -36,6 +38,7 @@ from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 
+_MOST_DENSE = 2_000_000  # cells of a participation matrix that is handed out whole
 _SOLVER_TOLERANCE = 1e-8  # relative differences between ridge estimates that are rounding
 
 
@@ -84,6 +87,7 @@ class SharedOutcome(Behavior):
     ) -> None:
         self.participation = participation_matrix(participation)
         self.users = self._checked_users(column_names(participation) if users is None else users)
+        self.observation_ids = index_names(participation)
         self.outcome = None if outcome is None else self._checked_outcome(outcome)
         self.covariate_names = column_names(covariates)
         self.covariates = None if covariates is None else self._checked_covariates(covariates)
@@ -215,7 +219,7 @@ class SharedOutcome(Behavior):
         rows = np.asarray(threads)
         if rows.ndim != 1 or rows.dtype.kind not in "iub":
             raise InputError(f"take wants positions or a mask of the {self.n_observations} threads; got {threads!r}.")
-        return SharedOutcome(
+        part = SharedOutcome(
             self.participation[rows],
             None if self.outcome is None else self.outcome[rows],
             covariates=self._named_covariates(rows),
@@ -225,6 +229,52 @@ class SharedOutcome(Behavior):
             users=self.users,
             ridge=self.ridge,
         )
+        part.observation_ids = None if self.observation_ids is None else np.asarray(self.observation_ids)[rows].tolist()
+        return part
+
+    def left_out(self) -> ThreadsLeftOut:
+        """Each thread given all others, (L1)."""
+        return ThreadsLeftOut(self.participation, self.coefficient_design, self.observed, self.coefficient_units())
+
+    def as_new(self, user: int) -> "SharedOutcome":
+        """The threads of one user, whose column is a new one behind those of the users of the fit."""
+        columns = sparse.csc_array(self.participation)
+        own = columns[:, [user]]
+        rest = columns - sparse.csc_array((own.data, (own.indices, np.full(own.nnz, user))), shape=columns.shape)
+        rest.eliminate_zeros()
+        wide = replace_participation(self, sparse.csr_array(sparse.hstack([rest, own])))
+        wide.users = None
+        return wide.take(np.sort(own.indices))
+
+    def evidence_of_users(
+        self, priors: Sequence[LatentPrior], latent: Array, params: Params
+    ) -> Callable[[int], Evidence | SampledEvidence]:
+        """With the vectors of all users integrated out, where they have one each and threads are not very many."""
+        if priors[0].precisions is None or self.n_observations > MOST_WHOLE:
+            return super().evidence_of_users(priors, latent, params)
+        threads = self.left_out()
+        found = [threads.evidence(prior, float(s)) for prior, s in zip(priors, params["noise_precision"], strict=True)]
+        constant, linear, precision = (np.array(part) for part in zip(*found, strict=True))
+        return lambda user: Evidence(constant[:, [user]], linear[:, [user], None], precision[:, [user], None, None])
+
+    def user_weights(self) -> Any:
+        """The participation matrix."""
+        return self.participation
+
+    def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """Participants of each thread, the participation matrix, as triplets where it is large, and the covariates."""
+        matrix = sparse.coo_array(self.participation)
+        data: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {
+            "n_participants": (("observation",), np.bincount(matrix.row, minlength=self.n_observations))
+        }
+        if self.n_observations * len(self) <= _MOST_DENSE:
+            data["participation"] = (("observation", "user"), matrix.toarray())
+        else:
+            parts = {"thread": matrix.row, "user": matrix.col, "weight": matrix.data}
+            data |= {f"participation_{name}": (("participant",), np.asarray(part)) for name, part in parts.items()}
+        if self.coefficient_names:
+            data["covariates"] = (("observation", "coefficient"), self.coefficient_design)
+        return data
 
     def _named_covariates(self, rows: NDArray[Any]) -> Any:
         if self.covariates is None:

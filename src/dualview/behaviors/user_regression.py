@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 from sklearn.covariance import ledoit_wolf
 
 from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, Params
+from dualview.behaviors.left_out import PanelLeftOut
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
-from dualview.checks import column_names, numbers, positive_number, refuse_repeated_columns, varies
+from dualview.checks import column_names, index_names, numbers, positive_number, refuse_repeated_columns, varies
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import NormalOutcome
 from dualview.units import GaussianPrior, Whitening
@@ -79,6 +80,7 @@ class UserRegression(PerUser):
         if y is not None and len(y) != len(matrix):
             raise InputError(f"outcome must have a value per row of design, {len(matrix)}; got {len(y)}.")
         self._set(user, matrix, y, names, users, n_users)
+        self.observation_ids = index_names(design)
         self.noise_variance = None if noise_variance is None else positive_number(noise_variance, "noise_variance")
         self.ridge = positive_number(ridge, "ridge")
         if noise not in ("shared", "cluster"):
@@ -197,6 +199,10 @@ class UserRegression(PerUser):
         centred = (outcome - self.design @ prior.mean) / sd
         panel = Panel.of(self.user, self.design @ units.factor / sd, centred, len(self))
         return units, PanelRegression(panel, noise_prior, self.noise == "cluster")
+
+    def left_out(self) -> PanelLeftOut:
+        """Each observation given all others, exactly: users are independent."""
+        return PanelLeftOut(self.user, self.design, self.observed)
 
     @property
     def param_names(self) -> list[str]:

@@ -1,4 +1,8 @@
-"""Many chains: seeds, warm-up, thinning, progress, interruption, failure, files."""
+"""Many chains: seeds, rounds, workers, interruption, time limits, failure.
+
+Chains run side by side, a round at a time. After a round in which all have come to the same iteration, they may be looked at
+together; whether the fit is finished depends on their draws alone.
+"""
 
 import signal
 import threading
@@ -7,143 +11,26 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import joblib
-import numpy as np
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dualview.chains.checkpoint import ChainFiles
-from dualview.chains.run_folder import RunFolder
-from dualview.chains.snapshot import Snapshot
-from dualview.chains.storage import Moments, Record, Store
-from dualview.engines.base import Engine
+from dualview.chains.chain import Chain, Position, Progress, Watch
+from dualview.chains.schedule import Ended, Length, Look, Round, Schedule
+from dualview.chains.storage import Piece, Record, joined
 from dualview.errors import DataWarning, DegenerateError, InputError
-from dualview.model import Model, State
 from dualview.numerics.parallel import n_cores
 
-_MOST_ITERATIONS = 10**9  # of a chain; the smallest data take hours for so many
-_MOST_CHAINS = 10_000
 _MANY_USERS = 100_000
 _UNSET = {name: joblib.parallel.default_parallel_config[name] for name in ("backend", "n_jobs")}
-_LOOKS = 100  # times that progress is told of, at least
+_SLICE = 2.0  # seconds that chains in other processes run before they are heard of again
+_FEWEST = 4  # draws that diagnostics need
 
-Progress = Callable[[int, int, int], None]  # chain, iterations done, clusters now
-Starts = Callable[[np.random.Generator], NDArray[np.int64]]
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long a chain runs and what it keeps: n_draws states, every thin-th after n_warmup.
-
-    n_whole: None to keep them all; else a summary of them with about so many of them whole.
-    """
-
-    n_warmup: int
-    n_draws: int
-    thin: int = 1
-    n_whole: int | None = None
-
-    @property
-    def every(self) -> int | None:
-        """Which of the draws are kept whole in a summary."""
-        return None if self.n_whole is None else max(1, self.n_draws // self.n_whole)
-
-    def n_kept(self, iteration: int) -> int:
-        """Draws made by this iteration."""
-        return max(0, iteration - self.n_warmup) // self.thin
-
-    @property
-    def n_iterations(self) -> int:
-        return self.n_warmup + self.n_draws * self.thin
-
-    def kept(self, iteration: int, n: int) -> NDArray[np.bool_]:
-        """Whether the states after the n iterations that follow this one are draws; fewer where the chain ends."""
-        after = np.arange(iteration, min(iteration + n, self.n_iterations)) + 1 - self.n_warmup
-        return np.asarray((after > 0) & (after % self.thin == 0))
-
-
-def check_length(n_warmup: int, n_draws: int, thin: int, n_chains: int) -> None:
-    """Raise where a fit would never end."""
-    n_iterations = int(n_warmup) + int(n_draws) * int(thin)
-    if n_iterations > _MOST_ITERATIONS:
-        raise InputError(
-            f"n_warmup + n_draws × thin must be at most {_MOST_ITERATIONS:,} iterations a chain; got {n_warmup:,} + "
-            f"{n_draws:,} × {thin:,} = {n_iterations:,}. Draw fewer, or thin less."
-        )
-    if n_chains > _MOST_CHAINS:
-        raise InputError(f"n_chains must be at most {_MOST_CHAINS:,}; got {n_chains:,}. Two to eight are usual.")
-
-
-@dataclass(frozen=True)
-class Chain:
-    """One chain: where its numbers come from, who makes its steps, how it starts, how long it runs, where its draws go."""
-
-    index: int
-    seed: np.random.SeedSequence
-    model: Model
-    engine: Engine
-    starts: Starts
-    schedule: Schedule
-    folder: RunFolder | None = None
-    interval: float = 1.0
-
-    def run(self, progress: Progress | None = None, stop: threading.Event | None = None) -> Record:
-        """All draws of the chain, or those made until somebody asked to stop."""
-        rng = np.random.default_rng(self.seed)
-        files = None if self.folder is None else self.folder.chain(self.index)
-        # Without this the BLAS threads of two chains fight for the same cores.
-        with threadpool_limits(1):
-            try:
-                return self._advance(rng, files, progress, stop)
-            except (ValueError, np.linalg.LinAlgError) as error:
-                raise DegenerateError(
-                    f"Sampling ran out of the range of numbers ({error}). Look for extreme values in the features or outcomes, "
-                    "and for columns that take only a few distinct values."
-                ) from error
-
-    def _advance(
-        self,
-        rng: np.random.Generator,
-        files: ChainFiles | None,
-        progress: Progress | None,
-        stop: threading.Event | None,
-    ) -> Record:
-        iteration, state, moments = self._begin(rng, files)
-        store = Store(self.model, self.schedule.every, moments, self.schedule.n_kept(iteration))
-        saved = time.monotonic()
-        at_once = self.engine.steps_at_once(self.model)
-        if progress is not None:  # somebody looks on
-            at_once = min(at_once, max(1, self.schedule.n_iterations // _LOOKS))
-        while iteration < self.schedule.n_iterations and not (stop is not None and stop.is_set()):
-            keep = self.schedule.kept(iteration, at_once)
-            state, info = self.engine.advance(rng, self.model, state, keep)
-            iteration += info.n_steps
-            store.add(info.draws, info.last)
-            if progress is not None:
-                progress(self.index, iteration, info.n_clusters)
-            if files is not None and time.monotonic() - saved >= self.interval:
-                files.append(store.drain(), Snapshot.of(iteration, state, rng, store.moments))
-                saved = time.monotonic()
-        if files is None:
-            return store.drain()
-        if iteration > files.iteration:
-            files.append(store.drain(), Snapshot.of(iteration, state, rng, store.moments))
-        return Record.joined(files.records())
-
-    def _begin(self, rng: np.random.Generator, files: ChainFiles | None) -> tuple[int, State, Moments | None]:
-        """From the last snapshot on disk where there is one."""
-        snapshot = None if files is None else files.snapshot()
-        if files is not None:
-            files.discard_rest()
-        if snapshot is None:
-            return 0, self.engine.start(rng, self.model, self.starts(rng)), None
-        snapshot.restore(rng)
-        return snapshot.iteration, snapshot.state_of(self.model), snapshot.moments
+Judge = Callable[[list[Record], Length], Look]
 
 
 class Failure(NamedTuple):
@@ -153,35 +40,198 @@ class Failure(NamedTuple):
     reason: str
 
 
-def run_chains(chains: list[Chain], n_jobs: int | None = None, progress: Progress | None = None) -> list[Record]:
+class Drawn(NamedTuple):
+    """The draws of each chain, of one length for all, and what that length is."""
+
+    records: list[Record]
+    length: Length
+
+
+Outcome = tuple[Position, Piece] | Failure
+
+
+@dataclass
+class _Ensemble:
+    """Chains that run side by side: where each stands, and what it has kept so far in memory."""
+
+    chains: list[Chain]
+    n_jobs: int | None
+    watch: Watch
+    stop: threading.Event
+    positions: list[Position] = field(init=False)
+    pieces: list[list[Piece]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.positions = [chain.position() for chain in self.chains]
+        self.pieces = [[] for _ in self.chains]
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.chains[0].schedule
+
+    @property
+    def iterations(self) -> list[int]:
+        return [position.iteration for position in self.positions]
+
+    def advance(self, part: Round) -> None:
+        """Run every chain to the end of a round, unless something ends it before."""
+        backend, default = get_active_backend(prefer="threads")
+        if getattr(backend, "supports_sharedmem", False):
+            n_workers = backend.effective_n_jobs(default if self.n_jobs is None else self.n_jobs)
+            self._take(self._in_threads(part, n_workers), part)
+        else:
+            self._elsewhere(part)
+
+    def _in_threads(self, part: Round, n_workers: int) -> dict[int, Outcome]:
+        """The outcome of each chain that has a way to go; n_workers of them run at a time.
+
+        Their threads have ended when this function returns or raises: compiled code that runs while the interpreter goes down
+        can crash the process.
+        """
+        places = self._behind(part)
+        if min(n_workers, len(places)) <= 1:
+            return {i: _outcome(self.chains[i], self.positions[i], part, self.watch) for i in places}
+        with ThreadPoolExecutor(n_workers, thread_name_prefix="dualview-chain") as pool:
+            futures = {i: pool.submit(_outcome, self.chains[i], self.positions[i], part, self.watch) for i in places}
+            try:
+                return {i: future.result() for i, future in futures.items()}
+            except BaseException:
+                self.stop.set()
+                raise
+
+    def _elsewhere(self, part: Round) -> None:
+        """The same in other processes, which see neither this one's progress display nor its request to stop.
+
+        They are asked to run for a moment, again and again; the draws do not depend on how often.
+        """
+        while (places := self._behind(part)) and not self.watch.is_over:
+            seconds = _SLICE if self.watch.until is None else min(_SLICE, self.watch.until - time.monotonic())
+            tasks: Any = (delayed(_remote)(self.chains[i], self.positions[i], part, seconds) for i in places)
+            try:
+                outcomes = dict(zip(places, Parallel(n_jobs=self.n_jobs)(tasks), strict=True))
+            except Exception:
+                if self.stop.is_set():  # Ctrl-C in a terminal ends processes that wait for work
+                    return
+                raise
+            self._take(outcomes, part)
+            if self.watch.progress is not None:
+                for i in places:
+                    self.watch.progress(self.chains[i].index, self.positions[i].iteration, self.positions[i].n_clusters)
+
+    def _behind(self, part: Round) -> list[int]:
+        return [i for i, iteration in enumerate(self.iterations) if iteration < part.stop]
+
+    def _take(self, outcomes: dict[int, Outcome], part: Round) -> None:
+        """Note where the chains have come to; raise where one has failed. What is kept in memory is thinned."""
+        failures = []
+        for i, outcome in outcomes.items():
+            if isinstance(outcome, Failure):
+                failures.append(outcome)
+                continue
+            self.positions[i], piece = outcome
+            if self.positions[i].files is None:
+                self._keep(i, piece, part)
+        if failures:
+            raise DegenerateError(self._failure_text(failures, part))
+
+    def _keep(self, i: int, piece: Piece, part: Round) -> None:
+        pieces = [*self.pieces[i], piece]
+        if pieces[0].stride != part.stride:  # thinned in one piece, so that memory stays what it was
+            record = joined(pieces, part.stride, self.schedule.spacing)
+            pieces = [Piece(0, piece.stop, part.stride, record)]
+        self.pieces[i] = pieces
+
+    def record(self, i: int, stride: int) -> Record:
+        """Everything that a chain has kept."""
+        files, spacing = self.positions[i].files, self.schedule.spacing
+        return joined(self.pieces[i] if files is None else files.pieces(spacing), stride, spacing)
+
+    def drawn(self, part: Round, ended: Ended) -> Drawn:
+        """The draws of all chains that have some, cut to the same length."""
+        schedule, spacing = self.schedule, self.schedule.spacing
+        stride = max([part.stride, *(position.files.stride(spacing) for position in self.positions if position.files)])
+        records = {i: self.record(i, stride) for i in range(len(self.chains))}
+        records = {i: record for i, record in records.items() if record.n_draws}
+        if not records:
+            raise _nothing_yet(ended)
+        common = min(part.stop, *(self.iterations[i] for i in records))
+        n = spacing.n_by(common, stride)
+        n_dropped = schedule.dropped(n, stride)
+        whole = slice(n_dropped // spacing.every, n // spacing.every)
+        length = Length(common, spacing.n_warmup + n_dropped * stride, stride, ended)
+        return Drawn([record.between(whole, slice(n_dropped, n)) for record in records.values()], length)
+
+    def _failure_text(self, failures: list[Failure], part: Round) -> str:
+        """Which chains failed and why, what the others have, and how to continue."""
+        if len(self.chains) == 1:
+            return failures[0].reason
+        failed = [failure.chain for failure in failures]
+        text = f"{_chains_text(failed)} of {len(self.chains)} (they count from 0) failed: {failures[0].reason}"
+        others = [i for i, chain in enumerate(self.chains) if chain.index not in failed]
+        if not others:
+            return text
+        made = [str(self.schedule.spacing.n_by(self.iterations[i], part.stride)) for i in others]
+        text += f" The other chains were stopped; draws they have: {', '.join(made)}."
+        folder = self.chains[0].folder
+        if folder is None:
+            return f"{text} To keep such draws, fit with checkpoint=FOLDER; fitting once more then continues the other chains."
+        return (
+            f"{text} They are in {folder.path}: fit once more with the same settings to continue those chains without the "
+            "failed."
+        )
+
+
+def _nothing_yet(ended: Ended) -> BaseException:
+    if ended == "max_time":
+        return InputError(
+            "max_time was over before the end of the warm-up: there are no draws. Give more time, or less n_warmup."
+        )
+    return KeyboardInterrupt("stopped during warm-up: there are no draws yet")
+
+
+def run_chains(
+    chains: list[Chain],
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+    judge: Judge | None = None,
+    max_time: float | None = None,
+) -> Drawn:
     """Run chains with a stream each, so that chain 1 of 2 equals chain 1 of 5 whatever runs beside it.
 
     Threads by default, since kernels release the interpreter; another joblib backend, Dask's among them, when the context says
-    so. n_jobs: chains at a time, see :func:`jobs`. Ctrl-C ends all chains after the iteration they are at; they are cut to the
-    same length. So does the failure of one chain, before it is raised: what the others have is on disk where the run has a
-    folder. No thread is left at work.
+    so. n_jobs: chains at a time, see :func:`jobs`. judge: looks at all chains where their schedule says so, and ends those that
+    run until they are good. max_time: seconds, which count from the end of the first iteration, in which code is compiled.
+    Ctrl-C ends all chains after the iteration they are at; they are cut to the same length. So does the failure of one chain,
+    before it is raised: what the others have is on disk where the run has a folder. No thread is left at work.
     """
     chains = _without_failed(chains)
     n_jobs = jobs(n_jobs, len(chains), max(chain.model.n_users for chain in chains))
-    backend, default = get_active_backend(prefer="threads")
     # Threads that limit BLAS one by one leave it limited when they end in another order than they began.
     with _interruptible() as stop, threadpool_limits(1):
-        if getattr(backend, "supports_sharedmem", False):
-            n_workers = backend.effective_n_jobs(default if n_jobs is None else n_jobs)
-            outcomes = _in_threads(chains, n_workers, progress, stop)
-        else:  # other processes cannot see this one's progress bar or its request to stop
-            tasks: Any = (delayed(_outcome)(chain) for chain in chains)
-            outcomes = list(Parallel(n_jobs=n_jobs)(tasks))
-        records = [outcome for outcome in outcomes if isinstance(outcome, Record)]
-        if len(records) < len(outcomes):
-            raise DegenerateError(_failure_text(outcomes, chains[0].folder))
-        if stop.is_set():
-            records = [record for record in records if record.n_draws]
-            if not records:
-                raise KeyboardInterrupt("stopped during warm-up: there are no draws yet")
-    n_draws = min(record.n_draws for record in records)
-    n_scalars = min(record.n_scalars for record in records)
-    return [record.first(n_draws, n_scalars) for record in records]
+        return _rounds(_Ensemble(chains, n_jobs, Watch(progress, stop), stop), judge, max_time)
+
+
+def _rounds(ensemble: _Ensemble, judge: Judge | None, max_time: float | None) -> Drawn:
+    """Round by round, until the schedule's last or until something ends the fit before."""
+    schedule, stop = ensemble.schedule, ensemble.stop
+    grows = schedule.grows
+    furthest = max(ensemble.iterations)
+    for part in schedule.rounds():
+        last = part.stop == schedule.n_iterations
+        if part.stop < furthest and not last:  # an earlier sitting went beyond it
+            continue
+        if ensemble.watch.until is None and max_time is not None:
+            first = min(ensemble.iterations) + 1
+            ensemble.advance(part._replace(stop=min(first, part.stop)))
+            ensemble.watch = Watch(ensemble.watch.progress, stop, time.monotonic() + max_time)
+        ensemble.advance(part)
+        if min(ensemble.iterations) < part.stop:
+            return ensemble.drawn(part, "interrupted" if stop.is_set() else "max_time")
+        if part.look and judge is not None:
+            drawn = ensemble.drawn(part, "max_draws" if grows else "length")
+            if min(record.n_draws for record in drawn.records) >= _FEWEST and judge(*drawn).good and grows:
+                return drawn._replace(length=drawn.length._replace(ended="converged"))
+    return ensemble.drawn(part, "max_draws" if grows else "length")
 
 
 def _without_failed(chains: list[Chain]) -> list[Chain]:
@@ -207,32 +257,13 @@ def _without_failed(chains: list[Chain]) -> list[Chain]:
     return [chain for chain in chains if chain.index not in failed]
 
 
-def _in_threads(
-    chains: list[Chain], n_workers: int, progress: Progress | None, stop: threading.Event
-) -> list[Record | Failure]:
-    """The outcome of each chain; n_workers of them run at a time.
-
-    Their threads have ended when this function returns or raises: compiled code that runs while the interpreter goes down can
-    crash the process.
-    """
-    if min(n_workers, len(chains)) == 1:
-        return [_outcome(chain, progress, stop) for chain in chains]
-    with ThreadPoolExecutor(n_workers, thread_name_prefix="dualview-chain") as pool:
-        futures = [pool.submit(_outcome, chain, progress, stop) for chain in chains]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            stop.set()
-            raise
-
-
-def _outcome(chain: Chain, progress: Progress | None = None, stop: threading.Event | None = None) -> Record | Failure:
-    """The draws of a chain, or why it failed; an error of any kind asks the other chains to stop."""
+def _outcome(chain: Chain, position: Position, part: Round, watch: Watch) -> Outcome:
+    """Where a chain comes to in a round, or why it failed; an error of any kind asks the other chains to stop."""
     try:
-        return chain.run(progress, stop)
+        return chain.advance(position, part, watch)
     except BaseException as error:
-        if stop is not None:
-            stop.set()
+        if watch.stop is not None:
+            watch.stop.set()
         if not isinstance(error, DegenerateError):
             raise
         if chain.folder is not None:
@@ -240,22 +271,16 @@ def _outcome(chain: Chain, progress: Progress | None = None, stop: threading.Eve
         return Failure(chain.index, str(error))
 
 
-def _failure_text(outcomes: list[Record | Failure], folder: RunFolder | None) -> str:
-    """Which chains failed and why, what the others have, and how to continue."""
-    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-    if len(outcomes) == 1:
-        return failures[0].reason
-    names = _chains_text([failure.chain for failure in failures])
-    text = f"{names} of {len(outcomes)} (they count from 0) failed: {failures[0].reason}"
-    made = [str(max(outcome.n_draws, outcome.n_scalars)) for outcome in outcomes if isinstance(outcome, Record)]
-    if not made:
-        return text
-    text += f" The other chains were stopped; draws they have: {', '.join(made)}."
-    if folder is None:
-        return f"{text} To keep such draws, fit with checkpoint=FOLDER; fitting once more then continues the other chains."
-    return (
-        f"{text} They are in {folder.path}: fit once more with the same settings to continue those chains without the failed."
-    )
+def _remote(chain: Chain, position: Position, part: Round, seconds: float) -> Outcome:
+    """The same for some seconds, in a process that leaves Ctrl-C to the one that asked."""
+    watch = Watch(until=time.monotonic() + seconds, patient=True)
+    if threading.current_thread() is not threading.main_thread():
+        return _outcome(chain, position, part, watch)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return _outcome(chain, position, part, watch)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _chains_text(indices: list[int]) -> str:

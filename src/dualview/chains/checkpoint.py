@@ -3,6 +3,8 @@
 A run's folder holds manifest.json, a lock, and a folder per chain with chunks named START-STOP-LEVEL-DIGEST.h5: HDF5 files
 with the draws of iterations START to STOP and the chain's state at STOP. The digest is of the file's own bytes, so that a
 torn or foreign file is known by its name. Sixteen chunks of a level are joined to one of the next, so that files stay few.
+Where draws lie further apart than every thin-th, the name ends in -STRIDE.h5; when a growing chain thins its draws, its chunks
+are written again with fewer.
 """
 
 import hashlib
@@ -15,30 +17,34 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from dualview.chains.schedule import Spacing
 from dualview.chains.snapshot import Snapshot
-from dualview.chains.storage import Record
+from dualview.chains.storage import Piece, Record
 from dualview.errors import FileError
 from dualview.files.writing import make_folder, write_whole
 
-_NAME = re.compile(r"(\d{10})-(\d{10})-(\d)-([0-9a-f]{16})\.h5")
+_NAME = re.compile(r"(\d{10})-(\d{10})-(\d)-([0-9a-f]{16})(?:-(\d+))?\.h5")
 _FAN = 16
 _LARGEST = 64_000_000  # bytes of a chunk that is still joined with others
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A file of draws."""
+    """A file of draws; stride is None where every thin-th state is one."""
 
     path: Path
     start: int
     stop: int
     level: int
     digest: str
+    stride: int | None = None
 
     @classmethod
     def at(cls, path: Path) -> "Chunk | None":
         match = _NAME.fullmatch(path.name)
-        return None if match is None else cls(path, int(match[1]), int(match[2]), int(match[3]), match[4])
+        if match is None:
+            return None
+        return cls(path, int(match[1]), int(match[2]), int(match[3]), match[4], int(match[5]) if match[5] else None)
 
     def content(self) -> bytes | None:
         """The file's bytes, or None when they are not what was written."""
@@ -83,21 +89,38 @@ class ChainFiles:
         """The chain as it was when the last good chunk was written."""
         return _read(self._chunks[-1])[1] if self._chunks else None
 
-    def append(self, record: Record, snapshot: Snapshot) -> None:
-        """Write the draws since the last chunk, with the state that follows them."""
-        self._add(_packed(record, snapshot), self.iteration, snapshot.iteration, 0)
+    def append(self, piece: Piece, snapshot: Snapshot, spacing: Spacing) -> None:
+        """Write the draws since the last chunk, with the state that follows them; chunks with closer draws are thinned."""
+        stride = None if piece.stride == spacing.thin else piece.stride
+        self._add(_packed(piece.record, snapshot), self.iteration, snapshot.iteration, 0, stride)
+        for place, chunk in enumerate(self._chunks):
+            if chunk.stride != stride:
+                self._thin(place, stride, spacing)
         while self._join():
             pass
 
-    def _add(self, content: bytes, start: int, stop: int, level: int) -> None:
+    def _add(self, content: bytes, start: int, stop: int, level: int, stride: int | None) -> None:
+        self._chunks.append(self._written(content, start, stop, level, stride))
+
+    def _written(self, content: bytes, start: int, stop: int, level: int, stride: int | None) -> Chunk:
         digest = _digest(content)
-        path = self._folder / f"{start:010d}-{stop:010d}-{level}-{digest}.h5"
+        apart = "" if stride is None else f"-{stride}"
+        path = self._folder / f"{start:010d}-{stop:010d}-{level}-{digest}{apart}.h5"
         write_whole(path, content)
-        self._chunks.append(Chunk(path, start, stop, level, digest))
+        return Chunk(path, start, stop, level, digest, stride)
+
+    def _thin(self, place: int, stride: int | None, spacing: Spacing) -> None:
+        """Write a chunk again with draws that lie further apart; either file is good where both are found."""
+        chunk = self._chunks[place]
+        record, snapshot = _read(chunk)
+        piece = Piece(chunk.start, chunk.stop, chunk.stride or spacing.thin, record)
+        content = _packed(piece.thinned(stride or spacing.thin, spacing).record, snapshot)
+        self._chunks[place] = self._written(content, chunk.start, chunk.stop, chunk.level, stride)
+        chunk.path.unlink(missing_ok=True)
 
     def _join(self) -> bool:
         """Join the last chunks when there are enough of one level."""
-        level = self._chunks[-1].level
+        level, stride = self._chunks[-1].level, self._chunks[-1].stride
         parts = self._chunks[-_FAN:]
         if len(parts) < _FAN or level == 9 or any(part.level != level for part in parts):
             return False
@@ -106,15 +129,19 @@ class ChainFiles:
         read = [_read(part) for part in parts]
         content = _packed(Record.joined([record for record, _ in read]), read[-1][1])
         del self._chunks[-_FAN:]
-        self._add(content, parts[0].start, parts[-1].stop, level + 1)
+        self._add(content, parts[0].start, parts[-1].stop, level + 1, stride)
         for part in parts:
             part.path.unlink(missing_ok=True)
         return True
 
-    def records(self) -> Iterator[Record]:
+    def stride(self, spacing: Spacing) -> int:
+        """Iterations between draws, at the most."""
+        return max((chunk.stride or spacing.thin for chunk in self._chunks), default=spacing.thin)
+
+    def pieces(self, spacing: Spacing) -> Iterator[Piece]:
         """All draws, chunk by chunk."""
         for chunk in self._chunks:
-            yield _read(chunk)[0]
+            yield Piece(chunk.start, chunk.stop, chunk.stride or spacing.thin, _read(chunk)[0])
 
 
 def _digest(content: bytes) -> str:

@@ -1,33 +1,62 @@
-"""One line on the terminal for all chains: done, clusters now, speed, time left."""
+"""What somebody who waits sees: one line for all chains on a terminal or in a notebook, or a line after each look in a log."""
 
 import math
+import shutil
 import sys
 import time
+from abc import ABC, abstractmethod
 from threading import Lock
 from types import TracebackType
 from typing import Self, TextIO
 
 import numpy as np
 
+from dualview.chains.schedule import Length, Look, Schedule
 
-class Bar:
-    """Call it with (chain, iteration, clusters now); it writes at most ten times a second, to standard error by default.
+_CELLS = 20
 
-    Time counts from the first call: before it a first fit compiles.
+
+class Watcher(ABC):
+    """Somebody who is told how chains get on: after every few iterations of one, and after each look at all of them."""
+
+    @abstractmethod
+    def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:
+        """A chain has made so many iterations and has so many clusters."""
+
+    @abstractmethod
+    def looked(self, look: Look, length: Length) -> None:
+        """All chains were looked at."""
+
+
+def look_text(look: Look | None) -> str:
+    """Largest R̂ and least effective size in words; nothing before the first look."""
+    if look is None or math.isnan(look.r_hat):
+        return ""
+    r_hat = "above 100" if look.r_hat > 100 else f"{look.r_hat:.3f}" if look.r_hat < 1.1 else f"{look.r_hat:.2f}"
+    return f"R-hat {r_hat}, {look.ess:.0f} effective draws, "
+
+
+class Bar(Watcher):
+    """One line that is written over and over, at most ten times a second, to standard error by default.
+
+    It has iterations, the largest R̂ and the least effective size at the last look, clusters of each chain now, seconds so far
+    and an estimate of those to go. Time counts from the first call: before it a first fit compiles.
     """
 
-    def __init__(self, n_chains: int, n_iterations: int, stream: TextIO | None = None) -> None:
+    def __init__(self, n_chains: int, schedule: Schedule, max_time: float | None = None, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
+        self._schedule, self._max_time = schedule, math.inf if max_time is None else max_time
         self._iterations = np.zeros(n_chains, dtype=np.int64)
         self._first = np.full(n_chains, -1, dtype=np.int64)  # where each chain was at its first call
         self._clusters = np.zeros(n_chains, dtype=np.int64)
-        self._total = n_chains * n_iterations
+        self._look: Look | None = None
+        self._wanted = math.inf  # iterations of a chain, by the last look
         self._began, self._written = math.inf, time.monotonic()
         self._width = 0
         self._lock = Lock()
 
     def __enter__(self) -> Self:
-        self._write("; the first fit on a machine compiles for a minute", "\r")
+        self._write(f"{self._count()}; the first fit on a machine compiles for a minute", 0.0, "\r")
         return self
 
     def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:
@@ -38,26 +67,64 @@ class Bar:
         self._began = min(self._began, now)
         if now - self._written > 0.1 and self._lock.acquire(blocking=False):
             self._written = now
-            self._write(self._pace(now), "\r")
+            self._show(now, "\r")
             self._lock.release()
 
+    def looked(self, look: Look, length: Length) -> None:
+        """Keep what the look has found, and how long the chains will have to be if it goes on like this."""
+        self._look, self._wanted = look, look.times * length.n_iterations
+        self._show(time.monotonic(), "\r")
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._write(self._pace(time.monotonic()), "\n")
+        self._show(time.monotonic(), "\n")
 
-    def _pace(self, now: float) -> str:
-        """Speed and time left, where something tells them, and clusters."""
-        done = int(self._iterations.sum())
-        new, seconds = done - int(self._first.clip(0).sum()), now - self._began
-        words = ""
-        if new > 0 and seconds > 0.0:
-            words = f", {new / seconds:.0f}/s, {(self._total - done) * seconds / new:.0f} s left"
+    def _show(self, now: float, end: str) -> None:
+        seconds = max(0.0, now - self._began)
+        left, words = self._left(seconds)
         running = self._clusters[self._iterations > 0]
-        return f"{words}, clusters {', '.join(str(k) for k in running[:8]) or '–'}"
+        clusters = ", ".join(str(k) for k in running[:8]) or "–"
+        took = f", {seconds:.0f} s{words}" if math.isfinite(self._began) else ""
+        done = seconds / (seconds + left) if seconds + left > 0 and math.isfinite(left) else 0.0
+        self._write(f"{self._count()}, {look_text(self._look)}clusters {clusters}{took}", done, end)
 
-    def _write(self, words: str, end: str) -> None:
+    def _count(self) -> str:
+        """How far the chain is that has made the least, and where it ends, if that is known."""
+        total = "" if self._schedule.grows else f" of {self._schedule.n_iterations:,}"
+        return f"{int(self._iterations.min()):,}{total} iterations"
+
+    def _left(self, seconds: float) -> tuple[float, str]:
+        """Seconds to go as far as can be told, and in words."""
         done = int(self._iterations.sum())
-        filled = 20 * done // max(self._total, 1)
-        line = f"{'█' * filled}{'░' * (20 - filled)} {done}/{self._total} iterations{words}"
+        new = done - int(self._first.clip(0).sum())
+        if new <= 0 or seconds <= 0.0:
+            return math.inf, ""
+        limit = self._schedule.n_iterations
+        wanted = min(self._wanted if self._schedule.grows else limit, limit)
+        at_most = self._schedule.grows and self._wanted >= limit
+        left = max(0.0, (wanted * len(self._iterations) - done) * seconds / new)
+        if self._max_time - seconds < left:
+            left, at_most = max(0.0, self._max_time - seconds), True
+        return left, f", {'at most' if at_most else 'about'} {left:.0f} s to go"
+
+    def _write(self, words: str, done: float, end: str) -> None:
+        filled = int(_CELLS * done)
+        line = f"{'█' * filled}{'░' * (_CELLS - filled)} {words}"
+        if self._stream.isatty():  # a line that is broken in two cannot be written over
+            line = line[: shutil.get_terminal_size().columns - 1]
         self._stream.write(f"\r{line:<{self._width}}{end}")
         self._stream.flush()
         self._width = len(line)
+
+
+class Lines(Watcher):
+    """A line after each look, for a log."""
+
+    def __init__(self, name: str, stream: TextIO | None = None) -> None:
+        self._name, self._stream = name, sys.stderr if stream is None else stream
+
+    def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:
+        """Nothing: logs are read later."""
+
+    def looked(self, look: Look, length: Length) -> None:
+        text = f"{self._name}: {length.n_iterations:,} iterations, {look_text(look)}"
+        print(text.removesuffix(", "), file=self._stream, flush=True)

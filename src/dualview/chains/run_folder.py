@@ -13,6 +13,7 @@ from dualview.errors import FileError, InputError
 from dualview.files.writing import make_folder, write_whole
 
 _FORMAT = "dualview run"
+UNTIL_GOOD = "until converged"  # in place of a number of iterations
 _VERSION = 2  # also counts samplers: chains that another one began would continue with other numbers
 
 
@@ -125,11 +126,15 @@ class RunFolder:
         text = json.dumps({"format": _FORMAT, "format_version": _VERSION, **content}, indent=2)
         write_whole(self.path / "manifest.json", text.encode())
 
+    def note_length(self, length: dict[str, Any]) -> None:
+        """Keep how long the chains were and why they ended."""
+        self.write_manifest({**(self.manifest() or {}), "length": length})
+
     def claim(self, made_with: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
         """Take the folder for a run; returns its manifest.
 
-        made_with is what may not change between sittings, n_draws apart, which may grow. notes (seed, versions) are kept from
-        the first sitting.
+        made_with is what may not change between sittings, n_draws of a fixed length apart, which may grow. notes (seed,
+        versions) are kept from the first sitting.
         """
         manifest = self.manifest()
         if manifest is None:
@@ -149,9 +154,10 @@ class RunFolder:
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What differs, in words; digests of data are named, not shown."""
     changes = []
+    grows = UNTIL_GOOD in (before.get("length"), now.get("length"))
     for name in {**before, **now}:
         old, new = before.get(name), now.get(name)
-        if name == "n_draws" and old is not None and new is not None:
+        if name == "n_draws" and not grows and old is not None and new is not None:
             if new < old:
                 changes.append(f"n_draws was {old} and can only grow, now {new}")
         elif old != new:

@@ -32,10 +32,9 @@ class Snapshot:
 
     def state_of(self, model: Model) -> State:
         """The state, with the parts of each view put together by the model's views."""
-        views = (
-            {name: model.views[name].restored(parts) for name, parts in self.parts.items()} if self.parts else self.state.views
-        )
-        return replace(self.state, views=views)
+        if not self.parts:
+            return self.state
+        return replace(self.state, views={name: model.views[name].restored(parts) for name, parts in self.parts.items()})
 
     def arrays(self) -> Arrays:
         """Everything but the generator."""
@@ -43,8 +42,8 @@ class Snapshot:
         if self.state.latent is not None:
             result["latent"] = self.state.latent
         result |= {f"params.{name}": np.asarray(value) for name, value in self.state.params.items()}
-        for name, view in self.state.views.items():
-            parts = view.component_parts | view.base_parts
+        views = self.parts or {name: view.component_parts | view.base_parts for name, view in self.state.views.items()}
+        for name, parts in views.items():
             result |= {f"view.{name}.{part}": np.asarray(value) for part, value in parts.items()}
         if self.moments is not None:
             result |= {f"moments.{part}": np.asarray(value) for part, value in vars(self.moments).items()}

@@ -1,7 +1,7 @@
 """What a chain leaves behind: a row per kept draw, and a table of components with a row per cluster of each draw.
 
-With very many users it leaves a summary instead: every draw's scalars, running moments of the latent vectors, and a few whole
-draws.
+With very many users it leaves a summary instead: every draw's scalars, clusters and latent vectors of some users, running
+moments of the latent vectors of all, and a few whole draws.
 """
 
 from collections.abc import Iterable
@@ -11,12 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.chains.schedule import Spacing
 from dualview.model import Model, State
 
 _WHOLE = {"z", "n_components", "latent"}  # of a draw that is kept whole, besides its components
+_N_ANCHORS = 200
 _BATCH = 50_000  # users of all the states that wait to be packed together
 
 Row = dict[str, Any]
+
+
+def anchors(n_users: int) -> NDArray[np.int64]:
+    """Users, spread evenly, whose clusters and latent vectors a summary keeps of every draw."""
+    return np.unique(np.linspace(0, n_users - 1, min(n_users, _N_ANCHORS)).astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,8 @@ class Record:
     """The draws of one chain in working units.
 
     fixed: arrays (draws, …). ragged: arrays (rows, …) of components, n_components (draws,) rows to each draw in turn. In a
-    summary these are the whole draws, and scalars: arrays (all draws, …) has what is kept of every one; moments of the latent
-    vectors are over all of them.
+    summary these are the whole draws, and scalars: arrays (all draws, …) has what is kept of every one, with z (draws, anchors)
+    and latent (draws, anchors, q) of some users; moments of the latent vectors are over all of them.
     """
 
     fixed: dict[str, NDArray[Any]]
@@ -83,18 +90,44 @@ class Record:
         return cls(fixed, ragged, _joined([part.scalars for part in parts]), moments)
 
     def only(self, draws: NDArray[np.intp]) -> "Record":
-        """Some of the draws, by position."""
+        """Some of the whole draws, by position."""
         owner = np.repeat(np.arange(self.n_draws), self.fixed["n_components"])
         rows = np.isin(owner, draws)
         fixed = {name: values[draws] for name, values in self.fixed.items()}
         return Record(fixed, {name: values[rows] for name, values in self.ragged.items()})
 
-    def first(self, n_draws: int, n_scalars: int) -> "Record":
-        """The first draws only; moments are over all that were made."""
-        rows = int(self.fixed["n_components"][:n_draws].sum())
-        fixed = {name: values[:n_draws] for name, values in self.fixed.items()}
-        ragged = {name: values[:rows] for name, values in self.ragged.items()}
-        return Record(fixed, ragged, {name: values[:n_scalars] for name, values in self.scalars.items()}, self.moments)
+    def between(self, draws: slice, scalars: slice) -> "Record":
+        """A stretch of the whole draws and one of the scalars; moments are over all that were made."""
+        before, rows = (int(self.fixed["n_components"][part].sum()) for part in (slice(draws.start), draws))
+        fixed = {name: values[draws] for name, values in self.fixed.items()}
+        ragged = {name: values[before : before + rows] for name, values in self.ragged.items()}
+        return Record(fixed, ragged, {name: values[scalars] for name, values in self.scalars.items()}, self.moments)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a chain kept in the iterations after start, up to stop, with draws that lie stride iterations apart."""
+
+    start: int
+    stop: int
+    stride: int
+    record: Record
+
+    def thinned(self, stride: int, spacing: Spacing) -> "Piece":
+        """The same with draws that lie further apart."""
+        if stride == self.stride:
+            return self
+        times, record = stride // self.stride, self.record
+        whole = spacing.numbers(self.start, self.stop, self.stride * spacing.every) % times == 0
+        kept = record.only(np.flatnonzero(whole)) if record.fixed else Record({}, {})
+        every = spacing.numbers(self.start, self.stop, self.stride) % times == 0
+        scalars = {name: values[every] for name, values in record.scalars.items()}
+        return Piece(self.start, self.stop, stride, Record(kept.fixed, kept.ragged, scalars, record.moments))
+
+
+def joined(pieces: Iterable[Piece], stride: int, spacing: Spacing) -> Record:
+    """All draws of pieces that follow each other, with draws that lie stride iterations apart."""
+    return Record.joined([piece.thinned(stride, spacing).record for piece in pieces])
 
 
 def _joined(tables: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
@@ -108,13 +141,15 @@ def _joined(tables: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
 class Store:
     """Collects states and makes a record of them, a batch at a time.
 
-    every: None to keep all draws; else a summary with every such draw whole.
+    every: None to keep all draws; else a summary with every such draw whole. Of a summary, times: draws are kept, whole or as
+    scalars, only at every such one that comes; the moments are of all that come.
     """
 
     model: Model
     every: int | None = None
     moments: Moments | None = None
     n_seen: int = 0
+    times: int = 1
     _states: list[tuple[State, Row]] = field(default_factory=list)
     _records: list[Record] = field(default_factory=list)
     _scalars: list[Row] = field(default_factory=list)
@@ -124,11 +159,12 @@ class Store:
         self.n_seen += 1
         row, per_user = _scalars(self.model, state)
         if self.every is not None:
-            self._scalars.append(row)
             latent = self.model.functions(state)
             if latent is not None:
                 self.moments = (self.moments or Moments.none(latent)).with_one(latent)
-        if self.every is None or self.n_seen % self.every == 0:
+            if self.n_seen % self.times == 0:
+                self._scalars.append(row | self._anchored(state.z, latent))
+        if self.every is None or self.n_seen % (self.every * self.times) == 0:
             self._states.append((state, row | per_user))
             if len(self._states) * len(state.z) >= _BATCH:
                 self._pack()
@@ -148,13 +184,20 @@ class Store:
         if self.every is not None:
             per_user = {f"params.{name}" for name in self.model.per_user}
             named = {name: values for name, values in record.fixed.items() if name not in per_user | _WHOLE}
-            self._scalars += [{name: values[i] for name, values in named.items()} for i in whole]
+            named |= self._anchored(record.fixed["z"], record.fixed.get("latent"))
+            number = self.n_seen + 1 + whole
+            self._scalars += [{name: values[i] for name, values in named.items()} for i in whole[number % self.times == 0]]
             for latent in record.fixed.get("latent", ()):
                 self.moments = (self.moments or Moments.none(latent)).with_one(latent)
-            whole = whole[(self.n_seen + 1 + whole) % self.every == 0]
+            whole = whole[number % (self.every * self.times) == 0]
         self.n_seen += record.n_draws
         if len(whole):
             self._records.append(record if self.every is None else record.only(whole))
+
+    def _anchored(self, z: NDArray[Any], latent: NDArray[np.float64] | None) -> Row:
+        """Clusters (…, U) and latent vectors (…, U, q) of the anchors alone."""
+        users = anchors(self.model.n_users)
+        return {"z": z[..., users].astype(np.int32)} | ({} if latent is None else {"latent": latent[..., users, :]})
 
     def _pack(self) -> None:
         if self._states:

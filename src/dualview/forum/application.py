@@ -54,7 +54,7 @@ from dualview.forum.roles import roles, roles_text
 from dualview.forum.scores import Evaluation, baselines, evaluate
 from dualview.mixture import DualViewMixture
 from dualview.outcomes import NormalMixture
-from dualview.runs.run import Request, check_settings, check_whole, estimator, fit_run, opened
+from dualview.runs.run import Longer, Request, check_settings, check_whole, estimator, fit_run, opened
 from dualview.settings import Settings, column_option_name, command_words, option_words
 
 
@@ -111,11 +111,9 @@ def run_forum(
     return _text(summary, found, evaluation, data, out, clock.seconds)
 
 
-def resume_forum(out: Path, n_draws: int | None = None, *, n_jobs: int = -1, quiet: bool = False) -> str:
-    """Go on with a forum's run as it was asked for, perhaps with more draws; roles, scores and predictions are made anew."""
-    request, before = Request.load(out), _facts_before(out)
-    if n_draws is not None:
-        request = request.with_draws(n_draws)
+def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = False) -> str:
+    """Go on with a forum's run as it was asked for, perhaps for longer; roles, scores and predictions are made anew."""
+    request, before = Request.load(out).longer(more), _facts_before(out)
     posts = None if "--example" in shlex.split(before["command"]) else Path(before["source"])
     if posts is not None and not posts.exists():
         raise FileError(
@@ -274,7 +272,7 @@ def _single(data: ForumData, out: Path, settings: Settings, n_jobs: int, quiet: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the evaluation says it
         model.fit(None, data.behavior)
-    check_whole(model.posterior_, settings.n_draws, "the same command goes on")
+    check_whole(model.posterior_, settings, "the same command goes on")
     return model
 
 

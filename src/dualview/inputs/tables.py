@@ -48,7 +48,9 @@ class Threads:
 
     def behavior(self, intercept: bool, users: Sequence[str] | None = None) -> SharedOutcome:
         """The threads as a behaviour of users with these ids."""
-        return SharedOutcome(self.participation, self.outcome, self.covariates, intercept, users=users)
+        behavior = SharedOutcome(self.participation, self.outcome, self.covariates, intercept, users=users)
+        behavior.observation_ids = list(self.ids)
+        return behavior
 
 
 def read_table(path: Path, ids: Sequence[str] = ()) -> pd.DataFrame:

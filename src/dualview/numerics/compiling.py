@@ -9,6 +9,7 @@ the names it uses.
 
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ TESTED = (0, 61), (0, 68)  # the oldest and the newest Numba whose insides are k
 # Where kernels are. A module elsewhere that compiled one would not be noticed when it is edited.
 _FOLDERS = "numerics", "views", "behaviors/likelihoods", "partitions", "engines"
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+# _nrt: arrays are counted as they come and go. Said here because a function would else do as the one that calls it.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": True}
 
 
 def _find_parts() -> Any:
@@ -52,7 +54,7 @@ _STAMP = _sources_stamp()
 
 def _jit(function: Callable[..., Any], **options: Any) -> Any:
     jit = _parts.jit if _parts else numba.njit
-    return jit(**_OPTIONS, **options)(function)
+    return jit(**(_OPTIONS | options))(function)
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
@@ -79,9 +81,24 @@ def reordered(function: Callable[..., Any]) -> Any:
     return compiled(function, fastmath={"reassoc", "contract", "nsz"})
 
 
+def in_place(function: Callable[..., Any]) -> Any:
+    """Compile without reference counts: for functions that make no arrays, and neither get nor return any from those they call.
+
+    Every array that is taken out of a record would else be counted in and out, which in the loops over users costs as much as
+    the work.
+    """
+    return compiled(function, _nrt=False)
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile into each caller: for short pieces of inner loops, where a call costs as much as the work."""
     return compiled(function, inline="always")
+
+
+@cache
+def uncached_twin(kernel: Any) -> Any:
+    """A kernel compiled anew in each process: for arguments whose kinds the stamp of the disk cache does not cover."""
+    return uncached(kernel.py_func)
 
 
 def uncached(function: Callable[..., Any], **options: Any) -> Any:

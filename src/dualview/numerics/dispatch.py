@@ -15,6 +15,8 @@ from typing import Any
 from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
+from dualview.numerics.compiling import compiled
+
 _KINDS: dict[type, dict[str, Callable[..., Any]]] = {}
 
 
@@ -28,30 +30,37 @@ def supports(record: type, *verbs: str) -> bool:
     return all(verb in _KINDS.get(record, {}) for verb in verbs)
 
 
-def _function_of(record: type, verb: str) -> Any:
+def is_own(record: type) -> bool:
+    """Whether a kind is of this package. The disk cache of compiled code would not notice an edit to others."""
+    return record.__module__.split(".")[0] == __name__.split(".")[0]
+
+
+def _function_of(record: type, verb: Any) -> Any:
     functions = _KINDS.get(record, {})
-    if verb not in functions:
+    if verb.__name__ not in functions:
+        if functions and verb.default is not None:
+            return verb.default
         known = ", ".join(sorted(functions)) or "nothing"
-        raise TypeError(f"{record.__name__} has no function for the verb {verb!r}; it was registered with {known}.")
-    return functions[verb]
+        raise TypeError(f"{record.__name__} has no function for the verb {verb.__name__!r}; it was registered with {known}.")
+    return functions[verb.__name__]
 
 
 class _Call:
     """A call of a kind's function inside compiled code: arguments are (type, value), the record's last."""
 
-    def __init__(self, typing_context: Any, verb: str, *arguments: Any) -> None:
+    def __init__(self, typing_context: Any, verb: Any, *arguments: Any) -> None:
         self._function = types.Dispatcher(_function_of(arguments[-1].instance_class, verb))
         self._given = arguments
         wanted = tuple(types.unliteral(argument) for argument in arguments)
         self.signature = typing_context.resolve_function_type(self._function, wanted, {})
 
-    def emit(self, context: Any, builder: Any, *values: Any) -> Any:
-        """What it returns."""
+    def emit(self, context: Any, builder: Any, *values: Any, to: Any = None) -> Any:
+        """What it returns, cast to a type where one is given."""
         function = context.get_function(self._function, self.signature)
         pairs = zip(values, self._given, self.signature.args, strict=True)
         result = function(builder, [context.cast(builder, value, own, wanted) for value, own, wanted in pairs])
         context.add_linking_libs(getattr(function, "libs", ()))
-        return result
+        return result if to is None else context.cast(builder, result, self.signature.return_type, to)
 
 
 def _give_compiled_twin(function: Callable[..., Any], names: list[str], typed: Any, emitted: Any) -> None:
@@ -65,23 +74,28 @@ def _give_compiled_twin(function: Callable[..., Any], names: list[str], typed: A
         return emitted(context, builder, signature.args, values, signature.return_type)
 
 
-def verb(stub: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a verb of a function that has its parameters and no body."""
-    name, names = stub.__name__, list(inspect.signature(stub).parameters)
+def verb(stub: Callable[..., Any], default: Any = None) -> Any:
+    """Make a verb of a function that has its parameters and no body; default: for kinds that have no function for it."""
+    names = list(inspect.signature(stub).parameters)
 
     def call(*arguments: Any) -> Any:
-        return _function_of(type(arguments[-1]), name)(*arguments)
+        return _function_of(type(arguments[-1]), call)(*arguments)
 
     def typed(context: Any, given: Any) -> Any:
-        return _Call(context, name, *given).signature.return_type
+        return _Call(context, call, *given).signature.return_type
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, _: Any) -> Any:
-        return _Call(context.typing_context, name, *given).emit(context, builder, *values)
+        return _Call(context.typing_context, call, *given).emit(context, builder, *values)
 
-    call.__name__, call.__doc__ = name, stub.__doc__
-    call.parameters = names  # type: ignore[attr-defined]
+    call.__name__, call.__doc__ = stub.__name__, stub.__doc__
+    call.parameters, call.default = names, default  # type: ignore[attr-defined]
     _give_compiled_twin(call, names, typed, emitted)
     return call
+
+
+def optional_verb(function: Callable[..., Any]) -> Any:
+    """Make a verb of a function that does for kinds which have none of their own."""
+    return verb(function, compiled(function))
 
 
 def _records(builder: Any, records: Any, value: Any) -> list[tuple[Any, Any]]:
@@ -98,11 +112,11 @@ def each(one: Any) -> Callable[..., Any]:
 
     def typed(context: Any, given: Any) -> Any:
         *before, records = given
-        return types.Tuple([_Call(context, one.__name__, *before, record).signature.return_type for record in records])
+        return types.Tuple([_Call(context, one, *before, record).signature.return_type for record in records])
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         calls = [
-            _Call(context.typing_context, one.__name__, *given[:-1], record).emit(context, builder, *values[:-1], value)
+            _Call(context.typing_context, one, *given[:-1], record).emit(context, builder, *values[:-1], value)
             for record, value in _records(builder, given[-1], values[-1])
         ]
         return context.make_tuple(builder, result, calls)
@@ -121,12 +135,12 @@ def total(one: Any) -> Callable[..., Any]:
 
     def typed(context: Any, given: Any) -> Any:
         *before, records = given
-        kinds = {_Call(context, one.__name__, *before, record).signature.return_type for record in records}
-        return kinds.pop() if len(kinds) == 1 else None
+        kinds = [types.unliteral(_Call(context, one, *before, record).signature.return_type) for record in records]
+        return context.unify_types(*kinds)
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         first, *others = (
-            _Call(context.typing_context, one.__name__, *given[:-1], record).emit(context, builder, *values[:-1], value)
+            _Call(context.typing_context, one, *given[:-1], record).emit(context, builder, *values[:-1], value, to=result)
             for record, value in _records(builder, given[-1], values[-1])
         )
         add = builder.fadd if isinstance(result, types.Float) else builder.add
@@ -154,9 +168,8 @@ def in_turn(one: Any) -> Callable[..., Any]:
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         at = context.cast(builder, values[1], given[1], result)
         for record, value in _records(builder, given[-1], values[-1]):
-            own = _Call(context.typing_context, one.__name__, given[0], result, *given[2:-1], record)
-            at = own.emit(context, builder, values[0], at, *values[2:-1], value)
-            at = context.cast(builder, at, own.signature.return_type, result)
+            own = _Call(context.typing_context, one, given[0], result, *given[2:-1], record)
+            at = own.emit(context, builder, values[0], at, *values[2:-1], value, to=result)
         return at
 
     _give_compiled_twin(call, [first, second, *names, f"{last}s"], typed, emitted)

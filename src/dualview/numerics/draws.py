@@ -6,7 +6,7 @@ quadratic form is |Tᵀ x|².
 
 import math
 
-from dualview.numerics.compiling import compiled, inlined
+from dualview.numerics.compiling import in_place, inlined
 from dualview.numerics.linalg import factorise, solve_lower, solve_lower_transposed
 from dualview.numerics.streams import standard_gamma, standard_normal
 
@@ -15,7 +15,7 @@ from dualview.numerics.streams import standard_gamma, standard_normal
 LEAST_ROOT = 1e-140
 
 
-@compiled
+@in_place
 def normal(rng, linear, precision):
     """In place: linear becomes one draw from N(Λ⁻¹ h, Λ⁻¹) with h = linear, Λ = precision; the precision is used up."""
     factorise(precision)
@@ -25,7 +25,7 @@ def normal(rng, linear, precision):
     solve_lower_transposed(precision, linear)
 
 
-@compiled
+@in_place
 def wishart_factor(rng, dof, inverse_scale_factor, factor):
     """In place: factor becomes upper T with T Tᵀ ~ W(dof, (C Cᵀ)⁻¹), C = inverse_scale_factor lower.
 

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
-from dualview.numerics.compiling import compiled, reordered
+from dualview.numerics.compiling import compiled, in_place, reordered
 
 
-@compiled
+@in_place
 def factorise(matrix):
     """In place: lower C with C Cᵀ = matrix, from its lower half; NaN on the diagonal when it is not positive definite."""
     n = matrix.shape[0]
@@ -67,7 +67,7 @@ def cholesky_by_tiles(matrix):
                     matrix[row, j] = rest / matrix[j, j]
 
 
-@compiled
+@in_place
 def loses_digits(factor, diagonal):
     """Whether a Cholesky pivot has cancelled to less than 1e-8 of the matrix's diagonal element, or below zero."""
     for j in range(diagonal.shape[0]):
@@ -76,7 +76,7 @@ def loses_digits(factor, diagonal):
     return False
 
 
-@compiled
+@in_place
 def add_to_cholesky(factor, vector):
     """In place: the factor of C Cᵀ + vector vectorᵀ, by rotations that keep digits however large the vector is.
 
@@ -96,7 +96,7 @@ def add_to_cholesky(factor, vector):
             vector[i] = cosine * vector[i] - sine * column
 
 
-@compiled
+@in_place
 def join_cholesky(factor, other, scratch):
     """In place: the factor of C Cᵀ + L Lᵀ, L = other lower; scratch is a vector to work in."""
     n = factor.shape[0]
@@ -106,7 +106,7 @@ def join_cholesky(factor, other, scratch):
         add_to_cholesky(factor, scratch)
 
 
-@compiled
+@in_place
 def squared_singular_values(matrix, squares):
     """In place: all σ² of a square matrix, small ones to the same relative accuracy as large ones; one-sided Jacobi rotations.
 
@@ -141,7 +141,7 @@ def squared_singular_values(matrix, squares):
             squares[j] += matrix[k, j] * matrix[k, j]
 
 
-@compiled
+@in_place
 def solve_lower(factor, vector):
     """In place: the solution x of C x = vector."""
     for i in range(vector.shape[0]):
@@ -151,7 +151,7 @@ def solve_lower(factor, vector):
         vector[i] = rest / factor[i, i]
 
 
-@compiled
+@in_place
 def solve_lower_transposed(factor, vector):
     """In place: the solution x of Cᵀ x = vector."""
     for i in range(vector.shape[0] - 1, -1, -1):
@@ -161,7 +161,7 @@ def solve_lower_transposed(factor, vector):
             vector[k] -= factor[i, k] * value
 
 
-@compiled
+@in_place
 def outer_square(factor, weight, product):
     """In place: product = weight · T Tᵀ for an upper triangular T."""
     n = factor.shape[0]
@@ -200,7 +200,7 @@ def multiply(matrix, vector):
     return product
 
 
-@compiled
+@in_place
 def copy_into(values, more, vectors, matrices):
     """In place: the first rows of vectors (n, D) and matrices (n, E, E) become values (K, D) and more (K, E, E)."""
     for k in range(values.shape[0]):
@@ -211,7 +211,7 @@ def copy_into(values, more, vectors, matrices):
                 matrices[k, i, j] = more[k, i, j]
 
 
-@compiled
+@in_place
 def trace(matrix):
     total = 0.0
     for i in range(matrix.shape[0]):

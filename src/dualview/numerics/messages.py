@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.numerics.compiling import compiled, inlined, reordered
+from dualview.numerics.compiling import compiled, in_place, inlined, reordered
 from dualview.numerics.linalg import factorise, solve_lower, solve_lower_transposed
 from dualview.numerics.streams import standard_normal
 
@@ -88,7 +88,7 @@ def row_times(matrix, u, latent):
     return result
 
 
-@compiled
+@in_place
 def gradient_of(u, terms, gradient):
     """In place: the gradient (q,) of one user."""
     rows, loads, residual, precision = terms.rows, terms.loads, terms.residual, terms.precision
@@ -101,7 +101,7 @@ def gradient_of(u, terms, gradient):
             gradient[i] += loads[k, i] * weighted
 
 
-@compiled
+@in_place
 def curvature_of(u, terms, curvature):
     """In place: the curvature (q, q) of user u."""
     rows, loads, precision = terms.rows, terms.loads, terms.precision
@@ -116,7 +116,7 @@ def curvature_of(u, terms, curvature):
                     curvature[i, j] += precision[rows[k]] * loads[k, i] * loads[k, j]
 
 
-@compiled
+@in_place
 def gradient_of_one(u, latent, terms):
     """``gradient_of`` for q = 1: a plain number, by the gram matrix where there is one."""
     rows, loads, residual, precision = terms.rows, terms.loads, terms.residual, terms.precision
@@ -133,7 +133,7 @@ def gradient_of_one(u, latent, terms):
     return result
 
 
-@compiled
+@in_place
 def curvature_of_one(u, terms):
     """``curvature_of`` for q = 1: a plain number."""
     if terms.precision.shape[0] == 1:
@@ -144,7 +144,7 @@ def curvature_of_one(u, terms):
     return result
 
 
-@compiled
+@in_place
 def listen(u, latent, terms, message):
     """In place: the message of one user, but for its ratios."""
     n_dims = latent.shape[1]
@@ -158,7 +158,7 @@ def listen(u, latent, terms, message):
         curvature_of(u, terms, message.curvature)
 
 
-@compiled
+@in_place
 def shift(u, step, terms, residual):
     """In place on the residual: one user's latent vector has moved by step (q,)."""
     rows, loads = terms.rows, terms.loads
@@ -172,7 +172,7 @@ def shift(u, step, terms, residual):
                 residual[rows[k]] -= loads[k, i] * step[i]
 
 
-@compiled
+@in_place
 def gain(mean, message):
     """By how much the log likelihood grows when a user's latent vector becomes the mean."""
     result = 0.0
@@ -235,7 +235,7 @@ def draw_one(rng, mean, factor, latent, gradient, curvature):
     return mean + (gradient - curvature * (mean - latent)) * inverse + standard_normal(rng) * math.sqrt(inverse)
 
 
-@compiled
+@in_place
 def draw_latent(rng, mean, latent, message):
     """In place: a new latent vector from prior and observations, and the step it took; after ``evidence`` of its cluster."""
     gap, step = message.gap, message.step

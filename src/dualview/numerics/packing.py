@@ -1,9 +1,9 @@
 """Arrays into rows of numbers."""
 
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import in_place
 
 
-@compiled
+@in_place
 def put(row, at, values):
     """In place: the values into the row from a place on; returns the place after them."""
     for value in values.flat:

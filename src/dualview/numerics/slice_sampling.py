@@ -4,6 +4,7 @@ Leaves any density as it is, log-concave or not, from its value alone.
 """
 
 import math
+from functools import partial
 
 from dualview.numerics.compiling import uncached
 from dualview.numerics.streams import random
@@ -21,7 +22,9 @@ def sampler(target, reach=0):
     limit, does not fall.
     """
 
-    @uncached
+    in_place = partial(uncached, _nrt=False)
+
+    @in_place
     def edge(parameters, point, step, height):
         """Outwards by steps until the density is below height."""
         for _ in range(_MOST_STEPS):
@@ -30,7 +33,7 @@ def sampler(target, reach=0):
             point += step
         raise ValueError("slice sampling: a tail does not fall; the density has no finite integral")
 
-    @uncached
+    @in_place
     def near_edge(parameters, point, step, height, n_steps):
         """The same by at most so many steps."""
         for _ in range(n_steps):
@@ -39,7 +42,7 @@ def sampler(target, reach=0):
             point += step
         return point
 
-    @uncached
+    @in_place
     def sample(rng, parameters, start, width):
         """The next value of a chain that leaves the target as it is."""
         height = target(start, parameters) + math.log1p(-random(rng))

@@ -107,6 +107,10 @@ class Outcome(ABC):
     def log_density(self, values: Array, locations: Array, cases: slice) -> Array:
         """Log density, or log probability, of values (cases,) given their locations (S, cases); (S, cases)."""
 
+    def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:  # noqa: ARG002
+        """Observations given their locations (S, cases), one for each; (S, cases). Predictive checks need it."""
+        raise InputError(f"{type(self).__name__} cannot draw observations given their locations: it lacks `draw`.")
+
     @abstractmethod
     def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> Mixture:
         """The predictive distribution of n observations whose locations, with their noise, are mixtures of normals."""

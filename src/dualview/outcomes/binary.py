@@ -19,6 +19,10 @@ class BinaryOutcome(Outcome):
         """ln p(values | log odds), (S, cases)."""
         return np.asarray(log_expit((2.0 * values - 1.0) * locations))
 
+    def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:  # noqa: ARG002
+        """1 with the probability that the log odds say, else 0, (S, cases)."""
+        return np.asarray(rng.random(locations.shape) < expit(locations), dtype=float)
+
     def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> "ChoiceMixture":
         """Probabilities of 1."""
         return ChoiceMixture(n, n_components, parts)

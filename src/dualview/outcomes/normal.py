@@ -13,6 +13,7 @@ from dualview.errors import InputError
 from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 
 _PRECISION = 2e-13  # of quantiles, in units of themselves or of the smallest component
+_FEWEST_COMPONENTS, _LARGE_SHARE = 50, 0.2  # for telling that a mean rests on few components
 NO_DENSITY = (
     "There is no density here: some of the draws have a single value, as the latent behaviour of a cluster does when its users "
     "share one. interval and draws are there."
@@ -39,6 +40,10 @@ class NormalOutcome(Outcome):
             raise InputError(NO_DENSITY)
         return np.asarray(-0.5 * np.log(2 * np.pi) - np.log(sds) - 0.5 * ((values - locations) / sds) ** 2)
 
+    def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:
+        """Locations with normal noise, (S, cases)."""
+        return np.asarray(locations + self.spread(cases) * rng.standard_normal(locations.shape))
+
     def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> "NormalMixture":
         """A mixture of normal distributions."""
         return NormalMixture(n, n_components, parts)
@@ -64,9 +69,23 @@ class NormalMixture(Mixture):
         """Expected value of each case.
 
         It need not exist: where somebody without observations has a part in the outcome, a cluster's spread may have such heavy
-        tails that the mean is another number with every seed. ``median`` always exists.
+        tails that the mean is another number with every seed. ``mean_unsure`` tells; ``median`` always exists.
         """
         return self._moments[0]
+
+    @cached_property
+    def mean_unsure(self) -> NDArray[np.bool_]:
+        """Whether the mean of each case rests on few components, as where none exists; the median does not.
+
+        It does where the largest of at least 50 components makes a fifth of the expected distance from the median.
+        """
+        result, medians = np.zeros(self._n, dtype=bool), self.median
+        if self._n_components < _FEWEST_COMPONENTS:
+            return result
+        for cases, (log_weights, locations, sds) in self._batches():
+            sizes = np.exp(log_weights) * (np.abs(locations - medians[cases]) + sds)
+            result[cases] = sizes.max(axis=0) > _LARGE_SHARE * sizes.sum(axis=0)
+        return result
 
     @cached_property
     def median(self) -> Array:

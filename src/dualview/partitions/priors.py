@@ -33,6 +33,10 @@ class PartitionPrior(Protocol):
     def start_alpha(self) -> float:
         """α of a first state."""
 
+    @property
+    def alpha_prior(self) -> AlphaPrior:
+        """The prior of α as numbers, for compiled code."""
+
     def record(self, alpha: float) -> Any:
         """The prior with this α for compiled code: a record that ``verbs`` know."""
 
@@ -52,7 +56,7 @@ class PartitionPrior(Protocol):
         """A partition from the prior."""
 
 
-class _ByRecord:
+class ByRecord:
     """What follows from the record of a prior and the prior of its concentration."""
 
     concentration: Concentration
@@ -95,7 +99,7 @@ class _ByRecord:
 
 
 @dataclass(frozen=True)
-class ChineseRestaurant(_ByRecord):
+class ChineseRestaurant(ByRecord):
     """The Dirichlet process: the number of clusters is inferred. α by (C9)."""
 
     concentration: Concentration = PAPER
@@ -109,7 +113,7 @@ class ChineseRestaurant(_ByRecord):
 
 
 @dataclass(frozen=True)
-class FiniteDirichlet(_ByRecord):
+class FiniteDirichlet(ByRecord):
     """K clusters, some of which may be empty. α by the table counts of (C10)."""
 
     n_components: int
@@ -123,7 +127,7 @@ class FiniteDirichlet(_ByRecord):
 
 
 @dataclass(frozen=True)
-class OneCluster(_ByRecord):
+class OneCluster(ByRecord):
     """Everybody in one cluster; no α."""
 
     n_components: int = 1

@@ -5,17 +5,20 @@ A function takes axes and gives them back, or makes its own.
 
 from dualview.plots.canvas import require_matplotlib
 from dualview.plots.chains import traces
+from dualview.plots.checks import checks, ranks
 from dualview.plots.partition import clusters, similarity
 from dualview.plots.predictive import calibration, predictions
 from dualview.plots.users import features, latent, overview
 
 __all__ = [
     "calibration",
+    "checks",
     "clusters",
     "features",
     "latent",
     "overview",
     "predictions",
+    "ranks",
     "require_matplotlib",
     "similarity",
     "traces",

@@ -4,6 +4,7 @@ Arrays are (chain, draw). R̂ is rank-normalised, effective sample sizes are Arv
 chain with its second half.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,13 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dualview.chains.schedule import Look
 from dualview.errors import InputError
 
 Array = NDArray[np.float64]
 
 _LARGE_R_HAT = 100  # of chains that hardly move
 R_HAT_LIMIT = 1.01
-ESS_PER_CHAIN = 100
+ESS_WANTED = 400
 
 
 def _array_stats() -> Any:
@@ -119,13 +121,38 @@ def paper_autocorrelation_time(values: NDArray[np.floating], max_lag: int = 1000
     return float(tau), float(noise)
 
 
-def verdict(diagnostics: pd.DataFrame, n_chains: int, chain_distance: float | None = None) -> tuple[bool, str]:
-    """Whether the run can be trusted, and one readable paragraph: what has not converged and what to do."""
+def check_enough(n_draws: int, n_chains: int) -> None:
+    """Raise where chains that run until they are good could never be, with so few draws."""
+    if n_draws * n_chains < ESS_WANTED:
+        raise InputError(
+            f"n_draws × n_chains must be at least {ESS_WANTED} for chains that run until they have that many effective draws; "
+            f"got {n_draws} × {n_chains}. Keep more draws, or give n_warmup for chains of fixed length."
+        )
+
+
+def look(diagnostics: pd.DataFrame) -> Look:
+    """Whether all diagnostics are within their limits, the worst of them, and how much longer the chains should have been.
+
+    In chains that have reached their equilibrium, R̂ - 1 falls with their length as effective sizes grow.
+    """
+    r_hat, ess = float(diagnostics["r_hat"].max()), float(diagnostics[["ess_bulk", "ess_tail"]].to_numpy().min())
+    if not diagnostics["r_hat"].notna().all():
+        return Look(False, math.nan, math.nan, math.inf)
+    times = max((r_hat - 1.0) / (R_HAT_LIMIT - 1.0), ESS_WANTED / max(ess, 1.0))
+    return Look(r_hat < R_HAT_LIMIT and ess >= ESS_WANTED, r_hat, ess, times)
+
+
+def verdict(
+    diagnostics: pd.DataFrame, n_chains: int, chain_distance: float | None = None, lengths: str = "n_warmup, n_draws"
+) -> tuple[bool, str]:
+    """Whether the run can be trusted, and one readable paragraph: what has not converged and what to do.
+
+    lengths: the settings that make a run longer.
+    """
     if diagnostics["r_hat"].isna().any():
         return False, "Too few draws to tell whether the chains have converged: keep at least 100 per chain (n_draws)."
-    needed = ESS_PER_CHAIN * n_chains
-    apart = diagnostics[diagnostics["r_hat"] > R_HAT_LIMIT]
-    few = diagnostics[diagnostics[["ess_bulk", "ess_tail"]].min(axis=1) < needed]
+    apart = diagnostics[diagnostics["r_hat"] >= R_HAT_LIMIT]
+    few = diagnostics[diagnostics[["ess_bulk", "ess_tail"]].min(axis=1) < ESS_WANTED]
     parts = []
     if len(apart):
         worst = apart["r_hat"].sort_values(ascending=False)
@@ -135,15 +162,15 @@ def verdict(diagnostics: pd.DataFrame, n_chains: int, chain_distance: float | No
         )
     if len(few):
         least = few[["ess_bulk", "ess_tail"]].min(axis=1).sort_values()
-        parts.append(f"too few effective draws of {_names(list(least.index))} (least {least.iloc[0]:.0f}, wanted {needed})")
+        parts.append(f"too few effective draws of {_names(list(least.index))} (least {least.iloc[0]:.0f}, wanted {ESS_WANTED})")
     if n_chains == 1:
         parts.append("one chain cannot show whether others would find the same clusters")
     if not parts:
-        return True, f"Converged: R-hat below {R_HAT_LIMIT} and at least {needed} effective draws of everything looked at."
+        return True, f"Converged: R-hat below {R_HAT_LIMIT} and at least {ESS_WANTED} effective draws of everything looked at."
     text = f"Not converged: {'; '.join(parts)}."
     if chain_distance is not None and chain_distance > 0.1:
         text += f" The chains' own partitions differ (mean distance {chain_distance:.2f}): they may sit in different modes."
-    return False, text + " Run longer (n_warmup, n_draws), use at least four chains, and look at plots.traces."
+    return False, f"{text} Run longer ({lengths}), use at least four chains, and look at plots.traces."
 
 
 def _r_hat_text(value: float) -> str:

@@ -299,7 +299,7 @@ class NewUsers:
                 part = Evidence(*(values[self._candidates.draw][:, users] for values in self._evidence[:3]))
             else:
                 part = self._evidence.under(self.noise(self._evidence.noise), users)
-            log_marginal, means, covariances = _updated(means, covariances, part)
+            log_marginal, means, covariances = updated(means, covariances, part)
             log_weights = log_weights + log_marginal
         elif self._evidence is not None:
             means, log_likelihood = self._sampled(users)
@@ -512,7 +512,7 @@ def _by_member(row: Any, n_new: int) -> tuple[NDArray[np.intp], Array]:
     return members, np.asarray(row.toarray()).reshape(n_new, q)[members] if n_new else np.empty((0, q))
 
 
-def _updated(means: Array, covariances: Array, evidence: Evidence) -> tuple[Array, Array, Array]:
+def updated(means: Array, covariances: Array, evidence: Evidence) -> tuple[Array, Array, Array]:
     """ln of the integral of N(f; m, C) times the evidence, and the law of f given both; C may be singular."""
     linear, precision = evidence.linear, evidence.precision
     surprise = linear - _times(precision, means)

@@ -6,7 +6,7 @@ between the user's units and working units.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,14 +16,16 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, Likelihood, behavior_from
-from dualview.chains.storage import Moments, Record
+from dualview.chains.schedule import Length, Look
+from dualview.chains.storage import Moments, Record, anchors
 from dualview.checks import interval_ends
 from dualview.errors import InputError
 from dualview.partitions.priors import PartitionPrior, partition_prior
 from dualview.posterior import diagnostics, files
 from dualview.posterior import partition as partitions
 from dualview.posterior.fresh import Base
-from dualview.posterior.scalars import anchor_pairs, scalars
+from dualview.posterior.scalars import scalars
+from dualview.posterior.tree import Asked, saved_tree, whole_tree
 from dualview.units import Whitening
 
 Array = NDArray[np.float64]
@@ -40,8 +42,14 @@ class Posterior:
     ``post.names`` lists them. ``post.to_arviz()`` is the DataTree for ArviZ, ``post.save(path)`` a NetCDF file of it.
     """
 
-    def __init__(self, tree: xr.DataTree) -> None:
+    def __init__(self, tree: xr.DataTree, observations: Behavior | None = None) -> None:
         self._tree = tree
+        self.observations = observations
+
+    @property
+    def tree(self) -> xr.DataTree:
+        """The draws as they are kept and saved; :meth:`to_arviz` adds what follows from them."""
+        return self._tree
 
     @classmethod
     def from_records(
@@ -52,6 +60,7 @@ class Posterior:
         coords: dict[str, Any],
         n_clusters: int | None,
         alpha_prior: str | None = None,
+        length: Length | None = None,
     ) -> "Posterior":
         """Join the chains' records, in the user's units."""
         variables = _variables(records, units, likelihood)
@@ -71,6 +80,8 @@ class Posterior:
         tree.attrs["n_clusters"] = 0 if n_clusters is None else int(n_clusters)
         if alpha_prior is not None:
             tree.attrs["alpha_prior"] = alpha_prior
+        if length is not None:
+            tree.attrs |= length._asdict()
         return cls(tree)
 
     def with_data(self, features: Array | None, behavior: Behavior | None) -> "Posterior":
@@ -81,7 +92,7 @@ class Posterior:
             tree["observed_data"] = xr.DataTree(xr.Dataset({"features": (("user", "feature"), features)}, coords=users))
         if behavior is not None:
             tree.attrs["behavior"] = json.dumps(behavior.described())
-        return Posterior(tree)
+        return Posterior(tree, behavior)
 
     @property
     def n_clusters(self) -> int | None:
@@ -98,6 +109,18 @@ class Posterior:
         """'cluster' when the users of a cluster share one latent behaviour, else None."""
         components = self._tree["components"].data_vars
         return "cluster" if "behavior.means" in components and "behavior.factors" not in components else None
+
+    @property
+    def length(self) -> Length | None:
+        """How long the chains were, warm-up included, how far apart the draws lie that were kept, and why the chains ended.
+
+        It has ``n_iterations``, ``n_warmup`` and ``stride``, in iterations, and ``ended``: "converged", "max_draws",
+        "max_time", "interrupted", or "length" where that was fixed. None in files of versions that did not keep it.
+        """
+        attrs = self._tree.attrs
+        if "ended" not in attrs:
+            return None
+        return Length(int(attrs["n_iterations"]), int(attrs["n_warmup"]), int(attrs["stride"]), attrs["ended"])
 
     @property
     def user_ids(self) -> list[str]:
@@ -178,6 +201,7 @@ class Posterior:
     def summary(self) -> xr.Dataset | None:
         """With ``keep="summary"``: scalars of every draw (chain, iteration); latent_mean and latent_sd over all of them.
 
+        z and latent (chain, iteration, anchor) are those of up to 200 users, whose positions are the coordinate anchor.
         latent_mean and latent_sd are (user) or (user, function). For users without observations the posterior need not have
         a mean and a standard deviation; these two then say nothing.
         """
@@ -287,7 +311,7 @@ class Posterior:
 
     def scalars(self, n_anchors: int = _ANCHORS) -> dict[str, Array]:
         """What diagnostics look at, by name, each (chain, draw); latent coefficients of n_anchors users, spread evenly."""
-        return scalars(self, anchor_pairs(self.flat("z")), n_anchors)
+        return scalars(self, n_anchors)
 
     def verdict(self) -> str:
         """One paragraph: has it converged, and if not, what to do."""
@@ -298,10 +322,24 @@ class Posterior:
         """Whether every diagnostic is within its limits."""
         return self._verdict[0]
 
+    def look(self) -> Look:
+        """Whether all diagnostics are within the limits of the verdict, largest R̂ and least effective size."""
+        return diagnostics.look(self._looked_at)
+
+    @cached_property
+    def few_scalars(self) -> dict[str, Array]:
+        """What the verdict looks at: :meth:`scalars` with latent coefficients of six users."""
+        return self.scalars(n_anchors=_FEW_ANCHORS)
+
+    @cached_property
+    def _looked_at(self) -> pd.DataFrame:
+        return diagnostics.table(self.few_scalars, brief=True)
+
     @cached_property
     def _verdict(self) -> tuple[bool, str]:
-        looked_at = diagnostics.table(self.scalars(n_anchors=_FEW_ANCHORS), brief=True)
-        return diagnostics.verdict(looked_at, self.n_chains, self.chain_distance())
+        fixed = self.length is None or self.length.ended == "length"
+        lengths = "n_warmup, n_draws" if fixed else "max_time, max_draws"
+        return diagnostics.verdict(self._looked_at, self.n_chains, self.chain_distance(), lengths)
 
     def chain_distance(self) -> float | None:
         """Mean variation of information between the chains' own partition estimates, as a share of ln U; None for one chain."""
@@ -313,13 +351,61 @@ class Posterior:
         off = ~np.eye(len(own), dtype=bool)
         return float(distances[off].mean() / np.log(self.n_users))
 
-    def to_arviz(self) -> xr.DataTree:
-        """The draws as an xarray DataTree with a posterior group, as ArviZ takes it."""
-        return self._tree.copy()
+    def to_arviz(
+        self,
+        groups: Sequence[str] | None = None,
+        *,
+        variables: Sequence[str] | None = None,
+        behavior: Behavior | None = None,
+        n_draws: int | None = None,
+        n_observations: int | None = None,
+        n_prior: int = 500,
+        seed: int = 0,
+    ) -> xr.DataTree:
+        """The draws as an xarray DataTree with everything that ArviZ's functions look for, made now.
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a NetCDF file that ``dualview.load`` reads; whole or not at all."""
-        files.save(self._tree, path)
+        Groups: ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data``, ``expected`` (locations of the outcomes
+        and the noise), ``posterior_predictive``, ``log_likelihood``, ``log_prior`` (by top-level prior), ``prior`` and
+        ``prior_predictive``. Outcomes are called ``outcome``, features ``features``.
+
+        Parameters
+        ----------
+        groups : list of str, optional
+            Those to make besides posterior and sample_stats; all by default. A posterior that was read from a file holds no
+            observations: it gets no other groups unless they are named or ``behavior`` is given.
+        variables : list of "outcome" and "features", optional
+            Those that data, replicates and likelihoods are of; both by default. With one of them ArviZ's functions need not be
+            told which is meant.
+        behavior : behaviour, optional
+            The observations of the fit, for a posterior that was read from a file.
+        n_draws, n_observations : int, optional
+            Draws of each chain and observations to keep, in all groups alike. All by default; where draws × observations are
+            more than twenty million, so many that they are not, draws evenly spread and observations at random.
+        n_prior : int
+            Draws from the prior.
+        seed : int
+            Same seed, same replicates.
+
+        Examples
+        --------
+        >>> import dualview as dv
+        >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+        >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+        >>> post = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=2).fit(forum.features, behavior).posterior_
+        >>> tree = post.to_arviz(n_prior=50)
+        >>> dict(tree["posterior_predictive"]["outcome"].sizes)
+        {'chain': 2, 'draw': 50, 'observation': 30}
+        >>> list(tree["log_prior"].data_vars)
+        ['alpha', 'features.base', 'behavior.base', 'noise_precision']
+        """
+        return whole_tree(self, Asked(groups, variables, n_draws, n_observations, n_prior, seed), behavior)
+
+    def save(self, path: str | os.PathLike[str], *, whole: bool = False) -> None:
+        """Write a NetCDF file that ``dualview.load`` reads; whole or not at all.
+
+        whole: with the groups that :meth:`to_arviz` makes, which the posterior that is read back then has.
+        """
+        files.save(saved_tree(self) if whole else self._tree, path)
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
@@ -355,9 +441,9 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
 def _summary(records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None, coords: Any) -> xr.Dataset:
     """Scalars of all draws, and moments of the latent vectors over all chains, in the user's units."""
     scalars = [Record(record.scalars, {}) for record in records]
-    data: dict[str, Any] = {
-        name: (("chain", "iteration", *dims), values) for name, (dims, values) in _variables(scalars, units, likelihood).items()
-    }
+    data: dict[str, Any] = {}
+    for name, (dims, values) in _variables(scalars, units, likelihood).items():
+        data[name] = ("chain", "iteration", *("anchor" if dim == "user" else dim for dim in dims)), values
     moments = [record.moments for record in records if record.moments is not None]
     if moments:
         unit = units["behavior"]
@@ -369,7 +455,8 @@ def _summary(records: list[Record], units: dict[str, Whitening], likelihood: Lik
             ("latent_sd", np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))),
         ):
             data[name] = (dims, values if unit.n_dims > 1 else values[:, 0])
-    return xr.Dataset(data, coords={str(name): coords[name] for name in coords if name != "draw"})
+    kept = {str(name): coords[name] for name in coords if name != "draw"}
+    return xr.Dataset(data, coords=kept | ({"anchor": anchors(len(coords["user"]))} if "z" in data else {}))
 
 
 def _squeezed(dims: tuple[str, ...], values: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[Any]]:

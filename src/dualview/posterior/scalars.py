@@ -27,8 +27,41 @@ def anchor_pairs(z: NDArray[np.integer], n_pairs: int = 4, n_looked_at: int = 20
     return pairs
 
 
-def scalars(post: "Posterior", pairs: Pairs, n_anchors: int) -> dict[str, Array]:
+def scalars(post: "Posterior", n_anchors: int) -> dict[str, Array]:
     """By name, each (chain, draw): α, clusters, noise, base parameters, log joint, latent coefficients, pairs together."""
+    return _common(post) | _of_users(*_users(post), n_anchors)
+
+
+def _users(post: "Posterior") -> tuple[NDArray[np.integer], Array | None, NDArray[np.integer]]:
+    """Clusters (chain, draw, user), latent vectors (chain, draw, user, q) or None, and which users: of a summary, some."""
+    summary = post.summary
+    if summary is not None and "z" in summary:
+        z, places = summary["z"].values, summary["anchor"].values
+        latent = summary["latent"].values if "latent" in summary else None
+    else:
+        z, places = post["z"], np.arange(post["z"].shape[2])
+        latent = np.asarray(post["latent"]) if "latent" in post else None
+    return z, None if latent is None else latent.reshape(*z.shape, -1), places
+
+
+def _of_users(z: NDArray[np.integer], latent: Array | None, places: NDArray[np.integer], n_anchors: int) -> dict[str, Array]:
+    """Latent coefficients of some users, and whether users are together who are so in some draws only."""
+    result: dict[str, Array] = {}
+    if latent is not None:
+        result["mean latent"] = latent.mean(axis=(2, 3))
+        for i in np.unique(np.linspace(0, len(places) - 1, min(len(places), n_anchors)).astype(int)):
+            for d in range(latent.shape[3]):
+                name = f"latent[{places[i]}]" if latent.shape[3] == 1 else f"latent[{places[i]}, {d}]"
+                result[name] = latent[:, :, i, d]
+    for i, j in anchor_pairs(z.reshape(-1, z.shape[2])):
+        together = (z[..., i] == z[..., j]).astype(float)
+        if np.ptp(together) > 0:
+            result[f"users {places[i]} and {places[j]} together"] = together
+    return result
+
+
+def _common(post: "Posterior") -> dict[str, Array]:
+    """What all users have in common."""
     result: dict[str, Array] = {}
     skipped = {"z", "latent"}
     logarithms = {"alpha", "noise_precision", "slope_precision", "base_dof", "base_precision", "base_covariance"}
@@ -55,15 +88,4 @@ def scalars(post: "Posterior", pairs: Pairs, n_anchors: int) -> dict[str, Array]
     for name in ("n_clusters", "log alpha"):  # where they are known
         if name in result and np.ptp(result[name]) == 0:
             del result[name]
-    if "latent" in post:
-        latent = post["latent"].reshape(post.n_chains, post.n_draws, post.n_users, -1)
-        result["mean latent"] = latent.mean(axis=(2, 3))
-        for u in np.unique(np.linspace(0, post.n_users - 1, min(post.n_users, n_anchors)).astype(int)):
-            for d in range(latent.shape[3]):
-                result[f"latent[{u}]" if latent.shape[3] == 1 else f"latent[{u}, {d}]"] = latent[:, :, u, d]
-    z = post["z"]
-    for i, j in pairs:
-        together = (z[..., i] == z[..., j]).astype(float)
-        if np.ptp(together) > 0:
-            result[f"users {i} and {j} together"] = together
     return result

@@ -20,6 +20,7 @@ from dualview.report.checks import diagnostics_section
 from dualview.report.comparison import comparison_section
 from dualview.report.extras import ForumFiles, Predicted, read_activity, read_forum_files, read_predictions
 from dualview.report.fits import fits_section
+from dualview.report.model_fit import model_fit_section
 from dualview.report.numbers import decimals, estimate, number, rounded, share
 from dualview.report.settings import settings_section
 from dualview.runs.run import opened
@@ -56,6 +57,7 @@ def collect_run(folder: Path) -> dict[str, Any]:
         "comparison": comparison_section(run.forum.evaluation),
         "fits": fits_section(folder, run.post),
         "diagnostics": diagnostics_section(run.post),
+        "model_fit": model_fit_section(folder, run.post),
         "settings": settings_section(folder, run.forum.settings),
         "data": _data(run),
     }

@@ -12,6 +12,7 @@ from dualview import plots
 from dualview.mixture import DualViewMixture
 from dualview.outcomes import NormalMixture
 from dualview.plots.canvas import chain_style, cluster_style
+from dualview.plots.checks import draw_levels
 
 Array = NDArray[np.float64]
 
@@ -27,6 +28,10 @@ def png(draw: Callable[[Any], Any], size: tuple[float, float]) -> dict[str, Any]
 
     figure = Figure(figsize=size, layout="constrained")
     draw(figure.subplots())
+    return _encoded(figure, size)
+
+
+def _encoded(figure: Any, size: tuple[float, float]) -> dict[str, Any]:
     content = io.BytesIO()
     figure.savefig(content, format="png", dpi=_DPI)
     address = f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
@@ -47,6 +52,16 @@ def predictions(prediction: NormalMixture, y: Array) -> dict[str, Any]:
 
 def calibration(prediction: NormalMixture, y: Array) -> dict[str, Any]:
     return png(lambda ax: plots.calibration(prediction, y, ax), (4.4, 4.4))
+
+
+def levels(found: dict[str, Array]) -> dict[str, Any]:
+    """Histograms of levels that are uniform if the model is right."""
+    from matplotlib.figure import Figure
+
+    size = (3.4 * len(found), 3.0)
+    figure = Figure(figsize=size, layout="constrained")
+    draw_levels(found, figure.subplots(1, len(found), squeeze=False))
+    return _encoded(figure, size)
 
 
 def cluster_look(cluster: int) -> dict[str, str]:

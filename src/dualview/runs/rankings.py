@@ -46,6 +46,7 @@ class Ranking:
 
     n_threads: int
     fits: tuple[Fit, ...]
+    by: str = "observation"
 
     def standing(self, fit: Fit) -> str:
         """What a fit's place means; it is sure only where neither its scores nor the first one's are unreliable."""
@@ -58,7 +59,9 @@ class Ranking:
     def load(cls, path: Path) -> "Ranking":
         try:
             content = json.loads(path.read_text())
-            return cls(int(content["n_threads"]), tuple(Fit(**fit) for fit in content["fits"]))
+            return cls(
+                int(content["n_threads"]), tuple(Fit(**fit) for fit in content["fits"]), content.get("by", "observation")
+            )
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise FileError(f"{path} cannot be read ({error}). Make it again with 'dualview compare'.") from error
 
@@ -93,10 +96,11 @@ class Ranking:
         sentences = [said]
         unsure = [f"{fit.unsure:,} in {fit.name!r}" for fit in self.fits if fit.unsure]
         if unsure:
+            left_out = "Users" if self.by == "user" else "Threads"
             sentences.append(
-                f"Threads whose score cannot be relied on: {_listed(unsure)}. Such a thread alone decides much of what the fit "
-                "knows of a user. If they are many, keep some threads out of the fits and compare what 'dualview predict' says "
-                "of them."
+                f"{left_out} whose score cannot be relied on: {_listed(unsure)}. The fit would be another without such a "
+                f"{left_out.lower()[:-1]}. If they are many, keep some threads out of the fits and compare what 'dualview "
+                "predict' says of them."
             )
         unfinished = [repr(fit.name) for fit in self.fits if not fit.converged]
         if unfinished:
@@ -113,8 +117,8 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def rank_runs(folders: Sequence[Path]) -> Ranking:
-    """Finished runs of the same threads, by leave-one-out scores."""
+def rank_runs(folders: Sequence[Path], by: str = "observation") -> Ranking:
+    """Finished runs of the same threads, by leave-one-out scores of threads or of users."""
     names = short_names(folders)
     if len(names) < 2:
         raise InputError(f"Name two finished runs or more to compare; got {len(names)}.")
@@ -126,19 +130,19 @@ def rank_runs(folders: Sequence[Path]) -> Ranking:
         if threads is None:
             raise InputError(f"{folder} was fitted without threads, so that there is nothing it could predict.")
         behavior = threads.behavior(requests[name].intercept, users.ids)
-        _check_unchanged(folder, behavior.fingerprint())
+        check_unchanged(folder, behavior.fingerprint())
         first = first or (folder, threads)
         models[name].behavior_ = behavior.take(_order(folder, threads, *first))
         described[name] = _described(requests[name], 0 if users.features is None else users.features.shape[1])
         digests[name] = own_digest(folder, models[name].posterior_)
-    table = compare(models)
+    table = compare(models, by=by)
     scores = table.drop(columns="note").to_dict(orient="index")
     apart = _apart(described)
     fits = (
         Fit(name, apart[name], **score, converged=models[name].posterior_.converged, made_with=digests[name])
         for name, score in scores.items()
     )
-    return Ranking(len(first[1].ids) if first else 0, tuple(fits))
+    return Ranking(len(first[1].ids) if first else 0, tuple(fits), by)
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
@@ -155,7 +159,8 @@ def short_names(folders: Sequence[Path]) -> list[str]:
 
 def own_digest(folder: Path, post: Posterior) -> str:
     """By what a run knows itself in a ranking: what it was made with, and how far it has come."""
-    return digest(json.dumps(_made_with(folder), sort_keys=True), post.n_chains, post.n_draws)
+    reached = () if post.length is None or post.length.ended == "length" else (post.length.n_iterations,)
+    return digest(json.dumps(_made_with(folder), sort_keys=True), post.n_chains, post.n_draws, *reached)
 
 
 def _made_with(folder: Path) -> dict[str, Any]:
@@ -166,7 +171,7 @@ def _made_with(folder: Path) -> dict[str, Any]:
         raise FileError(f"{path} cannot be read ({error}): what the run was made with is not known.") from error
 
 
-def _check_unchanged(folder: Path, now: dict[str, Any]) -> None:
+def check_unchanged(folder: Path, now: dict[str, Any]) -> None:
     """Scores of other tables than those of the fit would mean nothing."""
     made_with = _made_with(folder)
     changed = [name for name, value in now.items() if made_with.get(name, value) != value]

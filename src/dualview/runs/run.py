@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dualview.chains.chains import Schedule
 from dualview.errors import ConvergenceWarning, DegenerateError, FileError, InputError
 from dualview.files.writing import make_folder, write_whole
 from dualview.inputs.tables import Threads, Users, read_threads, read_users
@@ -27,6 +26,15 @@ def check_settings(settings: Settings) -> None:
     """Raise where a setting is not possible; called before tables or posts are read."""
     check_values(Settings, vars(settings))
     concentration_from_text(settings.alpha)
+
+
+@dataclass(frozen=True)
+class Longer:
+    """What a run that is resumed is asked for beyond what it was asked for at first: draws, seconds or draws made."""
+
+    n_draws: int | None = None
+    max_time: float | None = None
+    max_draws: int | None = None
 
 
 @dataclass(frozen=True)
@@ -45,12 +53,24 @@ class Request:
     def __post_init__(self) -> None:
         check_settings(self.settings)
 
-    def with_draws(self, n_draws: int) -> "Request":
-        """The same with more draws; a summary goes on keeping every so many-th of them whole."""
-        before = self.settings
-        every = Schedule(before.n_warmup, before.n_draws, n_whole=before.n_whole).every
-        settings = replace(before, n_draws=n_draws, n_whole=max(1, n_draws // (every or 1)))
-        return replace(self, settings=settings)
+    def longer(self, more: Longer) -> "Request":
+        """The same for longer chains; a summary goes on keeping every so many-th of its draws whole."""
+        settings = self.settings
+        if settings.is_fixed and (more.max_time is not None or more.max_draws is not None):
+            raise InputError(
+                "max_time and max_draws are for runs that end when they have converged; this one has chains of fixed length. "
+                "Give n_draws."
+            )
+        if not settings.is_fixed and more.n_draws not in (None, settings.n_draws):
+            raise InputError(
+                "n_draws cannot change in a run that ends when it has converged: draws in between were not kept. Give max_time "
+                "or max_draws to run longer."
+            )
+        if more.n_draws is not None:
+            every = max(1, settings.n_draws // settings.n_whole)
+            settings = replace(settings, n_draws=more.n_draws, n_whole=max(1, more.n_draws // every))
+        limits = {name: value for name in ("max_time", "max_draws") if (value := getattr(more, name)) is not None}
+        return replace(self, settings=replace(settings, **limits))
 
     def save(self, folder: Path) -> None:
         content = asdict(self)
@@ -88,10 +108,10 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
     _fit(model, features, behavior, request, folder)
     model.posterior_.save(folder / "posterior.nc")
     write_whole(folder / "users.csv", user_table(model).to_csv(index=False).encode())
-    check_whole(model.posterior_, request.settings.n_draws, f"'dualview resume {folder}', or the same command, goes on")
+    check_whole(model.posterior_, request.settings, f"'dualview resume {folder}', or the same command, goes on")
     text = summary_text(summarise(folder))
     if not model.posterior_.converged:
-        text += f"\nTo draw more: dualview resume {folder} --draws {2 * request.settings.n_draws}"
+        text += f"\nTo draw more: dualview resume {folder}{_more(model.posterior_, request.settings)}"
     return f"{text}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
 
 
@@ -102,11 +122,22 @@ def estimator(settings: Settings, folder: Path, n_jobs: int, quiet: bool) -> Dua
     return DualViewMixture(**parameters, checkpoint=folder, n_jobs=n_jobs, progress=progress)
 
 
-def check_whole(post: Posterior, n_draws: int, advice: str) -> None:
-    """Go on with being stopped, where Ctrl-C ended a fit before its last draw."""
+def _more(post: Posterior, settings: Settings) -> str:
+    """Options that make a run longer which has not converged."""
+    if settings.is_fixed:
+        return f" --draws {2 * settings.n_draws}"
+    if post.length is None or post.length.ended != "max_draws":
+        return ""
+    return f" --max-draws {2 * post.length.n_iterations // settings.thin}"
+
+
+def check_whole(post: Posterior, settings: Settings, advice: str) -> None:
+    """Go on with being stopped, where Ctrl-C ended a fit before its end."""
+    if post.length is None or post.length.ended != "interrupted":
+        return
     made = post.n_draws if post.summary is None else post.summary.sizes["iteration"]
-    if made < n_draws:
-        raise KeyboardInterrupt(f"{made:,} of {n_draws:,} draws of each chain are made and saved; {advice}")
+    reached = f"{made:,} of {settings.n_draws:,} draws" if settings.is_fixed else f"{post.length.n_iterations:,} iterations"
+    raise KeyboardInterrupt(f"{reached} of each chain are made and saved; {advice}")
 
 
 def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request, folder: Path) -> None:
@@ -208,19 +239,22 @@ def predict_run(
         drop_unknown=drop_unknown,
         need_outcome=False,
     )
-    predicted = model.predict_outcome(new.behavior(request.intercept))
+    predicted: Any = model.predict_outcome(new.behavior(request.intercept))  # normal, since they are threads
     low, high = predicted.interval(probability).T
     table = pd.DataFrame({"thread": new.ids, "median": predicted.median, "mean": predicted.mean, "sd": predicted.std})
     table = table.assign(low=low, high=high)
     words = f"{len(table)} threads predicted"
     if new.outcome is not None:
         table["outcome"] = new.outcome
-        table["log_density"] = predicted.log_density(new.outcome)
+        table["log_density"], table["level"] = predicted.log_density(new.outcome), predicted.cdf(new.outcome)
         inside = np.mean((new.outcome >= low) & (new.outcome <= high))
         words += (
             f"; negative log-likelihood {predicted.nll(new.outcome):.3f}, {inside:.0%} inside the {probability:.0%} interval"
         )
     write_whole(out, table.to_csv(index=False).encode())
+    n_unsure = int(predicted.mean_unsure.sum())
+    if n_unsure:
+        words += f"; the means of {n_unsure} rest on few draws and need not exist: go by medians and intervals"
     notes = "".join(f"\ndualview: {note}" for note in new.notes)
     return f"{words}. Wrote {out}.{notes}"
 
@@ -235,6 +269,7 @@ def summarise(folder: Path) -> dict[str, Any]:
         "users": post.n_users,
         "chains": post.n_chains,
         "draws_per_chain": post.n_draws,
+        "length": None if post.length is None else post.length._asdict(),
         "clusters": clusters,
         "clusters_in_an_average_draw": float(post["n_clusters"].mean()),
         "alpha_prior": post.alpha_prior,
@@ -266,7 +301,7 @@ def summary_text(summary: dict[str, Any]) -> str:
     lines = [
         f"{summary['users']} users in {len(summary['clusters'])} clusters "
         f"({summary['clusters_in_an_average_draw']:.1f} in an average draw); "
-        f"{summary['chains']} chains of {summary['draws_per_chain']} draws."
+        f"{summary['chains']} chains of {summary['draws_per_chain']} draws{_length_text(summary['length'])}."
     ]
     if summary["alpha_prior"] is not None:
         lines.append(f"Prior of the concentration alpha: {summary['alpha_prior']}.")
@@ -279,7 +314,19 @@ def summary_text(summary: dict[str, Any]) -> str:
             line += "; " + ", ".join(f"{name} {mean:.4g}" for name, mean in cluster["feature_means"].items())
         lines.append(line)
     verdict = summary["verdict"].replace("(n_warmup, n_draws)", "(--warmup, --draws)")
+    verdict = verdict.replace("(max_time, max_draws)", "(--max-time, --max-draws)")
     return "\n".join([*lines, verdict.replace("plots.traces", "the pictures of 'dualview plot'")])
+
+
+def _length_text(length: dict[str, Any] | None) -> str:
+    """How long chains were that were not of fixed length, and what ended them before they had converged."""
+    if length is None or length["ended"] == "length":
+        return ""
+    ended = {"max_time": "; the time was over", "max_draws": "; the limit of draws was reached", "interrupted": "; interrupted"}
+    return (
+        f", {length['stride']} iterations apart, after {length['n_warmup']:,} of {length['n_iterations']:,} iterations as "
+        f"warm-up{ended.get(length['ended'], '')}"
+    )
 
 
 def plot_run(folder: Path) -> list[Path]:

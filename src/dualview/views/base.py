@@ -1,5 +1,7 @@
 """What the rest of the package asks of a view: how likely a user's vector is, and what there is to draw and to keep."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,44 +43,53 @@ class ViewState(Protocol):
         """Components, empty ones included."""
 
 
-class View(Protocol):
-    """The law of one vector per user given its cluster, in working units. States are the view's own."""
+class View(ABC):
+    """The law of one vector per user given its cluster, in working units. States and records are the view's own."""
+
+    n_dims: int  # of a vector
 
     @property
-    def n_dims(self) -> int:
-        """Dimensions of a vector."""
-
-    @property
-    def base_shapes(self) -> dict[str, tuple[int, ...]]:
+    def base_shapes(self) -> Mapping[str, tuple[int, ...]]:
         """The shape of everything the components share, by name, in the order in which ``put_base`` packs it."""
+        return {}
 
     @property
-    def component_shapes(self) -> dict[str, tuple[int, ...]]:
+    @abstractmethod
+    def component_shapes(self) -> Mapping[str, tuple[int, ...]]:
         """The shape of what there is of each component, by name, in the order in which ``put_component`` packs it."""
 
+    @abstractmethod
     def log_joint(self, state: Any, x: Array, z: Labels) -> float:
         """ln p(x, components, base | z) up to a constant."""
 
+    @abstractmethod
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> ViewState:
         """A state to start from, given vectors and clusters."""
 
+    @abstractmethod
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> ViewState:
         """Base and components from the prior."""
 
+    @abstractmethod
     def simulate(self, rng: np.random.Generator, state: Any, z: Labels) -> Array:
         """Vectors given their components."""
 
+    @abstractmethod
     def record(self, state: Any, x: Array, rows: Array) -> Any:
         """The state and its vectors as the sampler sees them: a record of a registered kind. rows (D, U): vectors observed."""
 
+    @abstractmethod
     def state(self, record: Any) -> ViewState:
         """What a sweep has left, as a state."""
 
+    @abstractmethod
     def restored(self, parts: dict[str, Any]) -> ViewState:
         """The state with these component and base parts, by name."""
 
     def latent_prior(self, record: Any) -> Components:
         """The normal prior of the latent vectors of each cluster, of views of latent vectors."""
+        raise TypeError(f"{type(record).__name__} is not a kind of latent vectors.")
 
-    def is_narrow(self, record: Any, least: float) -> bool:
-        """Whether clusters are so narrow in some direction that their variance is below the least, or is no number."""
+    def is_narrow(self, record: Any, least: float) -> bool:  # noqa: ARG002
+        """Whether clusters are so narrow in some direction that their variance is below the least; by default never."""
+        return False

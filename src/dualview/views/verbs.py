@@ -2,15 +2,16 @@
 
 A view is a record (a NamedTuple) that holds its users' vectors, a column for every component and what the components share.
 Columns are clusters, auxiliary components and free room. A kind registers a function for each verb it knows
-(:func:`dualview.numerics.dispatch.register`). Functions change arrays in place; what cannot be changed in place they return
-as a new record. z (U,): the column of every user. table (C, n): log weights of users from ``offset`` on.
+(:func:`dualview.numerics.dispatch.register`); the body of an optional verb stands in for kinds that have none. Functions
+change arrays in place; what cannot be changed in place they return as a new record. z (U,): the column of every user. table
+(C, n): log weights of users from ``offset`` on.
 
 The last view of a sampler is that of the latent vectors, and knows the verbs under *latent* as well. The verbs under
 *splitting* belong to records that ``split_start`` makes; views of a kind without it take part in no splits and merges, nor do
 the others beside them.
 """
 
-from dualview.numerics.dispatch import each, in_turn, total, verb
+from dualview.numerics.dispatch import each, in_turn, optional_verb, total, verb
 
 
 @verb
@@ -46,12 +47,12 @@ def open_column(rng, column, view):
     """In place: a column becomes an auxiliary component from the base."""
 
 
-@verb
+@optional_verb
 def retire(column, view):
     """In place: a cluster without users becomes an auxiliary component."""
 
 
-@verb
+@optional_verb
 def adopt(rng, u, column, view):
     """In place: user u has opened an auxiliary component; what was integrated out of it is drawn, given its vector."""
 
@@ -71,9 +72,10 @@ def score(table, offset, first, end, column, view):
     """In place: add ln p(vector of user u | column) to the table, for users u from first to end."""
 
 
-@verb
-def collapsed(view):
+@optional_verb
+def collapsed(view):  # noqa: ARG001
     """Whether the view's clusters have shrunk onto single points, or its numbers are none any more."""
+    return False
 
 
 @verb
@@ -81,14 +83,16 @@ def log_density(z, start, view):
     """start + ln p(vectors, components, base | z), up to a constant."""
 
 
-@verb
-def base_width(view):
+@optional_verb
+def base_width(view):  # noqa: ARG001
     """How many numbers ``put_base`` packs."""
+    return 0
 
 
-@verb
-def put_base(row, at, view):
+@optional_verb
+def put_base(row, at, view):  # noqa: ARG001
     """In place: what the components share into a row from a place on; returns the place after it."""
+    return at
 
 
 @verb

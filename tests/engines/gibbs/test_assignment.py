@@ -13,18 +13,27 @@ from scipy.stats import chi2
 
 import naive
 from dualview.behaviors.likelihoods.noise import draw_noise
-from dualview.engines.gibbs import assignment as kernels
-from dualview.engines.gibbs.sweep import grow, reassign
+from dualview.engines.gibbs.moves import assignment as moves
+from dualview.engines.gibbs.working import NO_WEIGHT, Outcome, compacted, count_users, grown
 from dualview.numerics.streams import stream_random
-from dualview.views.gaussian.auxiliary import cover
+from dualview.views.base import Components
 from dualview.views.gaussian.conditionals import draw_from_base
 from dualview.views.gaussian.density import log_likelihood
-from numerics.observations import Observations
-from yardsticks import N_DRAWS, check_counts, check_law, positive_definite, python_of, upper_factor
+from engines.gibbs.columns import (
+    Columns,
+    Twin,
+    Z,
+    finite,
+    implied,
+    precision,
+    process,
+    shares,
+    stream_with,
+)
+from yardsticks import N_DRAWS, check_counts, check_law, python_of
 
 LAST = math.nextafter(1.0, 0.0)
 EXPONENTS = st.lists(st.one_of(st.floats(-900, 900), st.just(-math.inf)), min_size=1, max_size=8)
-WORD = 2**64
 
 
 @pytest.fixture(autouse=True)
@@ -36,20 +45,7 @@ def numbers_run_over():
 
 def choose(weights, exponents, uniform):
     """The kernel on copies."""
-    return kernels.choose(np.array(weights, dtype=float), np.array(exponents, dtype=float), uniform)
-
-
-def implied(option, n_options):
-    """Probabilities of options 0, 1, … that are chosen by inversion of a uniform number: from the borders between them."""
-    borders = np.ones(n_options + 1)
-    borders[0] = 0.0
-    for j in range(n_options - 1):
-        low, high = borders[j], 1.0
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if option(middle) <= j else (low, middle)
-        borders[j + 1] = low
-    return np.diff(borders)
+    return moves.choose(np.array(weights, dtype=float), np.array(exponents, dtype=float), uniform)
 
 
 @settings(derandomize=True, deadline=None)
@@ -61,7 +57,7 @@ def test_a_chosen_index_has_positive_weight(exponents, uniform, random):
         max(e if w else -math.inf for w, e in zip(weights, exponents, strict=True)),
     )
     if top == -math.inf:
-        assert chosen == kernels.NO_WEIGHT
+        assert chosen == NO_WEIGHT
     else:
         assert weights[chosen] * math.exp(exponents[chosen] - top) > 0.0
 
@@ -92,7 +88,7 @@ def test_the_ends_of_the_uniform_range_choose_the_first_and_last_positive_weight
 
 @pytest.mark.parametrize("bad", [[-math.inf, -math.inf], [-math.inf], []])
 def test_no_choice_where_every_density_is_zero(bad):
-    assert choose(np.ones(len(bad)), bad, 0.5) == kernels.NO_WEIGHT
+    assert choose(np.ones(len(bad)), bad, 0.5) == NO_WEIGHT
 
 
 @pytest.mark.parametrize(
@@ -100,8 +96,8 @@ def test_no_choice_where_every_density_is_zero(bad):
     [([0.0, math.nan], 1), ([math.nan, 900.0, 0.0], 0), ([900.0, math.inf, math.nan], 1), ([-math.inf, math.nan], 1)],
 )
 def test_an_exponent_that_is_no_density_is_named(exponents, column):
-    lost = kernels.Lost(3, choose(np.ones(len(exponents)), exponents, 0.5))
-    assert lost.column == column
+    outcome = Outcome(0, 3, choose(np.ones(len(exponents)), exponents, 0.5))
+    assert outcome.column == column
 
 
 def test_what_has_no_weight_may_be_anything():
@@ -109,231 +105,53 @@ def test_what_has_no_weight_may_be_anything():
 
 
 def test_a_lost_user_without_any_weight_has_no_column():
-    assert kernels.Lost(3, kernels.NO_WEIGHT).column is None
+    assert Outcome(0, 3, NO_WEIGHT).column is None
 
 
 def test_no_choice_without_weight():
-    assert choose([0.0, 0.0], [0.0, 1.0], 0.5) == kernels.NO_WEIGHT
-
-
-def random_base(rng, n_dims):
-    """μ_0, R_0, W_0, β."""
-    if n_dims == 0:
-        return np.empty(0), np.empty((0, 0)), np.empty((0, 0)), 1.0
-    return rng.standard_normal(n_dims), positive_definite(rng, n_dims), positive_definite(rng, n_dims), n_dims + 2.5
-
-
-class Columns:
-    """Users with features (U, D) and latent vectors (U, q), clusters, a pool and free room, as the sweep has them."""
-
-    def __init__(self, seed, z, n_dims, n_latent, *, n_components=None, n_pool=2, room=3, kind="common", covered=False):
-        self.covered = covered
-        self.rng = np.random.default_rng([seed, n_dims, n_latent])
-        self.z, n_users = np.array(z), len(z)
-        self.features = self.rng.standard_normal((n_users, n_dims))
-        self.latent = self.rng.standard_normal((n_users, n_latent))
-        self.observations = Observations(self.rng, n_users, n_latent, kind, n_outcomes=6)
-        self.noises = np.empty(0)
-        self.base, self.latent_base = random_base(self.rng, n_dims), random_base(self.rng, n_latent)
-        self.set_columns(n_components or self.z.max() + 1, n_pool, room)
-
-    def set_columns(self, n_components, n_pool, room):
-        """Fresh components for all columns."""
-        n_columns = n_components + n_pool + room
-        self.columns = (*self.from_base(n_columns, self.base), *self.from_base(n_columns, self.latent_base))
-        if self.observations.kind == "cluster":
-            self.noises = 0.2 + self.rng.gamma(2.0, size=n_columns)
-            self.observations.set_noise(self.noises[self.z])
-        self.terms = self.observations.terms(self.latent)
-        self.start(n_components, n_pool, room)
-
-    def from_base(self, n, base):
-        return draw_from_base(self.rng, n, *base)
-
-    def start(self, n_components, n_pool, room):
-        """Counts, pool and table at the beginning of a sweep."""
-        n_columns = n_components + n_pool + room
-        self.counts = kernels.column_counts(self.z, n_components, n_pool, n_columns)
-        self.pool = np.arange(n_components, n_components + n_pool)
-        self.table = np.full((n_columns, len(self.z)), np.nan)
-        self.x = np.ascontiguousarray(self.features.T)
-        sizes = [part.shape[1] if self.covered else 0 for part in (self.features, self.latent)]
-        self.cores = tuple(np.zeros((n_columns if size else 0, size, size)) for size in sizes)
-        for column in self.pool:
-            cover(column, *self.columns[:2], self.cores[0], self.base)
-            cover(column, *self.columns[2:], self.cores[1], self.latent_base)
-        kernels.fill(self.table, 0, n_columns, self.x, self.counts, *self.columns[:2])
-
-    def arguments(self, weights):
-        """What ``assign`` takes after rng and first."""
-        sums = self.x, self.latent, self.terms, self.columns, self.noises, self.cores, (self.base, self.latent_base)
-        return self.z, self.counts, self.pool, self.table, weights, *sums
-
-    def sweep(self, rng, weights, first=0, kernel=kernels.assign, most=-1):
-        done, opened, self.lost = kernel(rng, first, *self.arguments(weights), most)
-        return done, opened
-
-    def check_books(self):
-        """Clusters, pool and free room share out the columns; counts are those of z; residuals those of the latent vectors."""
-        check_counts_and_pool(self.z, self.counts, self.pool)
-        if self.observations.kind != "gram":
-            residual = self.observations.residual(self.latent)
-            np.testing.assert_allclose(self.terms[4], residual, rtol=1e-10, atol=1e-10)
-        if self.observations.kind == "cluster":
-            np.testing.assert_array_equal(self.terms[8], self.noises[self.z])
-            self.observations.set_noise(self.noises[self.z])
-            np.testing.assert_array_equal(self.terms[5], self.observations.precision)
-
-
-def check_counts_and_pool(z, counts, pool):
-    clusters = np.flatnonzero(counts > 0)
-    np.testing.assert_array_equal(clusters, np.unique(z))
-    np.testing.assert_array_equal(counts[clusters], np.bincount(z)[clusters])
-    assert (counts[counts < 0] == -1).all()
-    np.testing.assert_array_equal(np.sort(pool), np.flatnonzero(counts == 0))
-
-
-class Twin:
-    """The same sweep with lists: a column is the set of its users, a pool member "pool", or None."""
-
-    def __init__(self, case):
-        self.case, self.z = case, case.z.tolist()
-        self.means, self.factors, self.latent_means, self.latent_factors = (part.copy() for part in case.columns)
-        self.holders = [None if count < 0 else "pool" if count == 0 and len(case.pool) else set() for count in case.counts]
-        for u, column in enumerate(self.z):
-            self.holders[column] = self.holders[column] | {u}
-        self.pool, self.latent, self.opened = case.pool.tolist(), case.latent.copy(), 0
-        self.noises, self.covered = case.noises.copy(), case.covered
-        for factors, core in zip((self.factors, self.latent_factors), case.cores, strict=True):
-            if len(core) and self.pool:
-                factors[self.pool] = core[self.pool]
-
-    def weight(self, column, spread, new_weight):
-        holder = self.holders[column]
-        if holder is None:
-            return 0.0
-        return new_weight if holder == "pool" else len(holder) + spread
-
-    def law(self, column):
-        """Mean and precision of the features, then of the latent vector; the mean of a member of a covered pool is unknown."""
-        laws = []
-        for means, factors, base in (
-            (self.means, self.factors, self.case.base),
-            (self.latent_means, self.latent_factors, self.case.latent_base),
-        ):
-            mean, own = means[column], precision(factors[column])
-            if self.covered and self.holders[column] == "pool":
-                mean, own = base[0], np.linalg.inv(np.linalg.inv(own) + np.linalg.inv(base[1]))
-            laws += [mean, own]
-        return laws
-
-    def log_density(self, u, column):
-        """Of u's features, and of the observations with u's latent vector integrated out."""
-        mean, own, latent_mean, latent_own = self.law(column)
-        total = naive.log_normal(self.case.features[u], mean, own)
-        if self.latent.shape[1]:
-            total += self.alone(u, column).log_marginal(latent_mean[None], latent_own[None])
-        return total
-
-    def draw_mean(self, rng, vector, means, factors, base, column):
-        """(C2) of a cluster with one vector."""
-        own = precision(factors[column])
-        total = own + base[1]
-        means[column] = naive.draw_normal(rng, np.linalg.solve(total, own @ vector + base[1] @ base[0]), total)
-
-    def alone(self, u, column):
-        """The observations as they are for u in a column, all others' latent vectors known."""
-        if len(self.noises):
-            return self.case.observations.alone_under(u, self.latent, self.noises[column])
-        return self.case.observations.alone(u, self.latent)
-
-    def leave(self, rng, u):
-        own = self.z[u]
-        self.holders[own] = self.holders[own] - {u}
-        if not self.holders[own] and self.pool:
-            slot = int(rng.random() * len(self.pool))
-            self.holders[self.pool[slot]], self.holders[own], self.pool[slot] = None, "pool", own
-
-    def choose(self, rng, u, weights):
-        weights = np.array([self.weight(c, *weights) for c in range(len(self.holders))])
-        logs = np.array([self.log_density(u, c) if weight > 0 else -math.inf for c, weight in enumerate(weights)])
-        shares = weights * np.exp(logs - logs.max())
-        return int(np.searchsorted(np.cumsum(shares), rng.random() * shares.sum(), side="right"))
-
-    def join(self, rng, u, column):
-        if self.holders[column] == "pool":
-            fresh = self.holders.index(None)
-            self.pool[self.pool.index(column)] = fresh
-            self.holders[column], self.holders[fresh] = set(), "pool"
-            self.opened += 1
-            (self.means[fresh],), (self.factors[fresh],) = draw_from_base(rng, 1, *self.case.base)
-            (self.latent_means[fresh],), (self.latent_factors[fresh],) = draw_from_base(rng, 1, *self.case.latent_base)
-            if len(self.noises):
-                self.noises[fresh] = draw_noise(rng, 0.0, 0.0, self.case.observations.noise_dof)
-        self.holders[column] = self.holders[column] | {u}
-        self.z[u] = column
-
-    def sweep(self, rng, weights):
-        """Until all are done or there is no free column for the next user."""
-        for u in range(len(self.z)):
-            if self.pool and None not in self.holders:
-                return u
-            self.leave(rng, u)
-            column = self.choose(rng, u, weights)
-            opens, (*_, mean, own) = self.holders[column] == "pool", self.law(column)
-            self.join(rng, u, column)
-            if self.latent.shape[1]:
-                self.latent[u] = naive.draw_normal(rng, *self.alone(u, column).posterior(mean[None], own[None]))
-            if opens and self.covered:
-                case = self.case
-                if len(case.x):
-                    self.draw_mean(rng, case.features[u], self.means, self.factors, case.base, column)
-                if self.latent.shape[1]:
-                    self.draw_mean(rng, self.latent[u], self.latent_means, self.latent_factors, case.latent_base, column)
-        return len(self.z)
-
-
-def precision(factor):
-    return factor @ np.swapaxes(factor, -1, -2)
+    assert choose([0.0, 0.0], [0.0, 1.0], 0.5) == NO_WEIGHT
 
 
 VIEWS = [(2, 0), (0, 1), (0, 2), (2, 1), (1, 3)]
 KINDS = [(*views, kind) for views in VIEWS for kind in ("common", "own", "gram") if kind != "gram" or views[1] == 1]
 KINDS += [(0, 1, "cluster"), (2, 1, "cluster"), (1, 3, "cluster")]
-Z = [0, 2, 1, 0, 3, 0, 1, 0, 4]
 
 
 @pytest.mark.parametrize(("n_dims", "n_latent", "kind"), KINDS)
-@pytest.mark.parametrize(("n_pool", "new_weight"), [(1, 0.3), (3, 0.8), (2, 40.0)])
-@pytest.mark.parametrize("covered", [True, False])
-def test_the_dirichlet_process_sweep_is_the_naive_one(n_dims, n_latent, kind, n_pool, new_weight, covered):
+@pytest.mark.parametrize(("n_auxiliary", "alpha"), [(1, 0.3), (3, 2.4), (2, 80.0)])
+@pytest.mark.parametrize("marginal", [True, False])
+def test_the_dirichlet_process_sweep_is_the_naive_one(n_dims, n_latent, kind, n_auxiliary, alpha, marginal):
     for seed in range(4):
-        case = Columns(seed, Z, n_dims, n_latent, n_pool=n_pool, kind=kind, covered=covered)
+        case = Columns(seed, Z, n_dims, n_latent, n_auxiliary=n_auxiliary, kind=kind, marginal=marginal)
         twin = Twin(case)
         rng, other = np.random.default_rng(seed), np.random.default_rng(seed)
-        done = twin.sweep(other, (0.0, new_weight))
-        assert case.sweep(rng, (0.0, new_weight)) == (done, twin.opened)
+        done = twin.sweep(other, process(alpha))
+        assert case.sweep(rng, process(alpha)) == (done, twin.opened)
         np.testing.assert_array_equal(case.z, twin.z)
-        np.testing.assert_array_equal(case.pool, twin.pool)
+        np.testing.assert_array_equal(case.auxiliary, twin.auxiliary)
         np.testing.assert_allclose(case.latent, twin.latent, rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(case.noises, twin.noises)
         for c in np.flatnonzero(case.counts >= 0):
-            means, factors, latent_means, latent_factors = (part[c] for part in case.columns)
-            laws = means, precision(factors), latent_means, precision(latent_factors)
+            laws = [law for part in (case.components, case.latent_components) for law in law_of(part, c)]
             for got, wanted in zip(laws, twin.law(c), strict=True):
                 np.testing.assert_allclose(got, wanted, rtol=1e-7, atol=1e-9)
         case.check_books()
         assert rng.random() == other.random()
 
 
+def law_of(components, column):
+    """Mean and precision."""
+    return components.means[column], precision(components.factors[column])
+
+
 @pytest.mark.parametrize(("n_dims", "n_latent", "kind"), KINDS)
 @pytest.mark.parametrize("spread", [0.01, 1.5])
 def test_the_sweep_over_a_fixed_number_is_the_naive_one(n_dims, n_latent, kind, spread):
     for seed in range(4):
-        case = Columns(seed, Z, n_dims, n_latent, n_components=6, n_pool=0, room=0, kind=kind)
-        twin = Twin(case)
+        case = Columns(seed, Z, n_dims, n_latent, n_components=6, n_auxiliary=0, room=0, kind=kind)
+        twin, partition = Twin(case), finite(6, spread)
         rng, other = np.random.default_rng(seed), np.random.default_rng(seed)
-        assert case.sweep(rng, (spread, 0.0)) == (twin.sweep(other, (spread, 0.0)), 0)
+        assert case.sweep(rng, partition) == (twin.sweep(other, partition), 0)
         np.testing.assert_array_equal(case.z, twin.z)
         np.testing.assert_allclose(case.latent, twin.latent, rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(case.counts, np.bincount(case.z, minlength=6))
@@ -343,41 +161,40 @@ def test_the_sweep_over_a_fixed_number_is_the_naive_one(n_dims, n_latent, kind, 
 @pytest.mark.parametrize(("n_dims", "n_latent"), VIEWS)
 def test_compiled_labels_are_those_of_python(n_dims, n_latent):
     for seed in range(3):
-        cases = [Columns(seed, Z, n_dims, n_latent, covered=seed > 0) for _ in range(2)]
-        for case, kernel in zip(cases, (kernels.assign, python_of(kernels.assign)), strict=True):
-            case.sweep(np.random.default_rng(seed), (0.0, 0.8), kernel=kernel)
-        for name in ("z", "counts", "pool", "latent", "table"):
+        cases = [Columns(seed, Z, n_dims, n_latent, marginal=seed > 0) for _ in range(2)]
+        for case, kernel in zip(cases, (moves.assign, python_of(moves.assign)), strict=True):
+            case.sweep(np.random.default_rng(seed), process(1.6), kernel=kernel)
+        for name in ("z", "counts", "auxiliary", "latent", "table"):
             np.testing.assert_allclose(*(getattr(case, name) for case in cases), rtol=1e-12)
 
 
-@pytest.mark.parametrize("n_pool", [0, 2])
+@pytest.mark.parametrize("n_auxiliary", [0, 2])
 @pytest.mark.parametrize("n_latent", [0, 1, 2])
 @pytest.mark.parametrize("value", [-math.inf, math.nan])
-def test_a_user_with_no_weight_anywhere_is_reported(value, n_latent, n_pool):
-    case = Columns(1, [0, 1, 2, 0, 1, 0], 2, n_latent, n_pool=n_pool, room=9)
+def test_a_user_with_no_weight_anywhere_is_reported(value, n_latent, n_auxiliary):
+    case = Columns(1, [0, 1, 2, 0, 1, 0], 2, n_latent, n_auxiliary=n_auxiliary, room=9)
     case.features[4] = value
-    case.start(3, n_pool, 9)
-    weights = (0.0, 1.0) if n_pool else (0.5, 0.0)
-    assert case.sweep(np.random.default_rng(2), weights)[0] == 4
-    assert case.lost.user == 4
+    case.start(3, n_auxiliary, 9)
+    assert case.sweep(np.random.default_rng(2), process(2.0) if n_auxiliary else finite(3, 0.5))[0] == 4
+    assert case.outcome.user_without_weight == 4
 
 
 @pytest.mark.parametrize("observed", [True, False])
-@pytest.mark.parametrize("covered", [True, False])
+@pytest.mark.parametrize("marginal", [True, False])
 @pytest.mark.parametrize("n_latent", [1, 2])
 @pytest.mark.parametrize("view", [0, 1])
-def test_a_pool_member_too_wide_for_numbers_is_left_out(view, n_latent, covered, observed):
+def test_an_auxiliary_component_too_wide_for_numbers_is_left_out(view, n_latent, marginal, observed):
     """Its factor has a 0 on the diagonal. Of what is latent a user without observations says nothing."""
     for seed in range(20):
         case = Columns(seed, [0, 1, 0, 1, 0, 1], 2, n_latent, room=9)
         if not observed:
-            begin, end = case.terms[0][5:]
-            case.terms[2][begin:end], case.terms[3][5] = 0.0, 0.0
-        case.columns[2 * view + 1][2, 0, 0] = 0.0
-        case.covered = covered
+            begin, end = case.terms.starts[5:]
+            case.terms.loads[begin:end], case.terms.squares[5] = 0.0, 0.0
+        (case.components, case.latent_components)[view].factors[2, 0, 0] = 0.0
+        case.marginal = marginal
         case.start(2, 2, 9)
-        assert case.sweep(np.random.default_rng(seed), (0.0, 1e6), first=5)[0] == 6
-        assert case.lost.user == -1
+        assert case.sweep(np.random.default_rng(seed), process(2e6), first=5)[0] == 6
+        assert case.outcome.user_without_weight == -1
         assert case.z[5] != 2
         assert np.isfinite(case.latent).all()
 
@@ -385,45 +202,40 @@ def test_a_pool_member_too_wide_for_numbers_is_left_out(view, n_latent, covered,
 @pytest.mark.parametrize("n_latent", [1, 2])
 def test_a_user_whose_observations_are_no_numbers_is_reported(n_latent):
     case = Columns(1, [0, 1, 2, 0, 1, 0], 2, n_latent, room=9)
-    case.terms[4][:] = math.nan
-    case.sweep(np.random.default_rng(2), (0.0, 1.0))
-    assert (case.lost.user, case.lost.column) == (0, 0)
+    case.terms.residual[:] = math.nan
+    case.sweep(np.random.default_rng(2), process(2.0))
+    assert (case.outcome.user_without_weight, case.outcome.column) == (0, 0)
 
 
-def test_a_sweep_stops_when_so_many_clusters_were_opened():
+def test_a_sweep_with_all_in_its_table_stops_when_a_cluster_was_opened():
+    """The caller then scores the fresh column; it may be any of the auxiliary ones."""
     case, whole = (Columns(11, [0] * 20, 1, 0, room=60) for _ in range(2))
     rng, other = np.random.default_rng(12), np.random.default_rng(12)
     done, opened = 0, []
     while done < 20:
-        done, n = case.sweep(rng, (0.0, 5.0), first=done, most=1)
+        done, n = case.sweep(rng, process(10.0), first=done, tabulated=True)
         opened.append(n)
-    assert whole.sweep(other, (0.0, 5.0)) == (20, sum(opened))
+        for column in case.auxiliary:
+            moves.rescore(case.table, 0, done, 20, column, case.views[:-1])
+    assert whole.sweep(other, process(10.0)) == (20, sum(opened))
+    assert len(opened) > 2
     assert set(opened[:-1]) == {1}
     np.testing.assert_array_equal(case.z, whole.z)
 
 
-def test_users_before_the_first_are_left_alone():
+def test_users_before_the_first_and_from_the_end_on_are_left_alone():
     case, other = (Columns(3, Z, 1, 1, room=30) for _ in range(2))
-    rng = np.random.default_rng(4)
-    assert case.sweep(rng, (0.0, 0.5), first=4)[0] == len(Z)
-    np.testing.assert_array_equal(case.z[:4], Z[:4])
-    np.testing.assert_array_equal(case.latent[:4], other.latent[:4])
+    table = case.table[:, 4:7].copy()
+    done, _ = moves.assign(np.random.default_rng(4), 4, 7, table, 4, case.auxiliary, case.state(process(1.0)))
+    assert done == 7
+    for got, old in ((case.z, other.z), (case.latent, other.latent)):
+        np.testing.assert_array_equal(got[:4], old[:4])
+        np.testing.assert_array_equal(got[7:], old[7:])
+    assert (case.latent[4:7] != other.latent[4:7]).all()
     case.check_books()
 
 
 # What one user does.
-
-
-def turned(word, by):
-    return (word << by | word >> (64 - by)) % WORD
-
-
-def stream_with(first, second):
-    """A stream whose first two uniform numbers are these: the steps of xoshiro256++ solved for its state."""
-    words = [int(uniform * 2**53) << 11 for uniform in (first, second)]
-    a = turned(words[1], 60)
-    d = (turned((words[0] - a) % WORD, 41) - a) % WORD
-    return np.array([a, a ^ d, 12345, d], dtype=np.uint64)
 
 
 def test_a_stream_can_be_made_to_order():
@@ -437,16 +249,16 @@ class JointCase(Columns):
     """Two views and outcomes; the last user is to be assigned. Every column is an option, none of them free."""
 
     def __init__(self, z, n_components, partition, n_latent=1, kind="common"):
-        super().__init__(3, z, 2, n_latent, n_components=n_components, n_pool=0, room=0, kind=kind)
+        super().__init__(3, z, 2, n_latent, n_components=n_components, n_auxiliary=0, room=0, kind=kind)
         self.alpha, self.partition, self.last = 0.7, partition, len(z) - 1
         self.constants = {"features": (np.zeros(2), np.eye(2)), "behavior": (np.zeros(n_latent), np.eye(n_latent))}
 
-    def views(self, kept):
+    def naive_views(self, kept):
         """Both views with these components only."""
-        means, factors, latent_means, latent_factors = (part[kept] for part in self.columns)
+        (means, factors), (latent_means, latent_factors) = self.components, self.latent_components
         return {
-            "features": naive.ViewState(means, precision(factors), *self.base),
-            "behavior": naive.ViewState(latent_means, precision(latent_factors), *self.latent_base),
+            "features": naive.ViewState(means[kept], precision(factors[kept]), *self.base),
+            "behavior": naive.ViewState(latent_means[kept], precision(latent_factors[kept]), *self.latent_base),
         }
 
     def log_joint(self, label, kept):
@@ -454,7 +266,7 @@ class JointCase(Columns):
 
         ln p(z, rest) = ln p(z, f_u, rest) − ln p(f_u | z, rest), for any f_u.
         """
-        views = self.views(kept)
+        views = self.naive_views(kept)
         state = naive.State(np.append(self.z[:-1], label), self.alpha, views, self.latent)
         constants = {"feature_constants": self.constants["features"], "behavior_constants": self.constants["behavior"]}
         total = naive.log_joint(state, features=self.features, **constants, partition=self.partition)
@@ -467,26 +279,25 @@ class JointCase(Columns):
         """ln p(θ_k | base) of both views."""
         total = 0.0
         for sign, kept in ((1, [k]), (-1, [])):
-            for name, view in self.views(kept).items():
+            for name, view in self.naive_views(kept).items():
                 total += sign * naive.log_view_prior(view, self.constants[name])
         return total
 
-    def probabilities(self, n_components, n_pool, first, weights, room=3):
+    def probabilities(self, n_components, n_auxiliary, first, partition, room=3):
         """Of every column of the last user, by inversion; first: uniform numbers it needs before its choice."""
 
         def option(uniform):
             case = copy(self)
             case.z, case.latent, case.terms = self.z.copy(), self.latent.copy(), self.observations.terms(self.latent)
-            case.columns = tuple(np.concatenate([part, np.zeros((room, *part.shape[1:]))]) for part in self.columns)
-            case.start(n_components, n_pool, room)
-            case.sweep(stream_with(*(*first, uniform, 0.5)[:2]), weights, first=self.last)
+            case.components, case.latent_components = (
+                Components(*(np.concatenate([part, np.zeros((room, *part.shape[1:]))]) for part in components))
+                for components in (self.components, self.latent_components)
+            )
+            case.start(n_components, n_auxiliary, room)
+            case.sweep(stream_with(*(*first, uniform, 0.5)[:2]), partition, first=self.last)
             return case.z[-1]
 
-        return implied(option, n_components + n_pool)
-
-
-def shares(joints):
-    return np.exp(joints - np.logaddexp.reduce(joints))
+        return implied(option, n_components + n_auxiliary)
 
 
 @pytest.mark.parametrize(("n_latent", "kind"), [(1, "gram"), *itertools.product([1, 2], ["common", "own"])])
@@ -494,7 +305,7 @@ def test_a_fixed_number_of_clusters_has_the_joints_probabilities(n_latent, kind)
     """(C11), empty clusters included."""
     case = JointCase([0, 0, 0, 1, 1, 0], 3, ("finite", 3), n_latent, kind)
     joints = np.array([case.log_joint(k, np.arange(3)) for k in range(3)])
-    probabilities = case.probabilities(3, 0, (), (case.alpha / 3, 0.0), room=0)
+    probabilities = case.probabilities(3, 0, (), finite(3, case.alpha / 3), room=0)
     np.testing.assert_allclose(probabilities, shares(joints), atol=1e-11)
 
 
@@ -504,18 +315,18 @@ def test_the_dirichlet_process_has_the_joints_probabilities(n_latent):
     case, m = JointCase([0, 0, 0, 1, 1, 0], 4, ("dp", None), n_latent), 2
     joints = [case.log_joint(k, [0, 1]) for k in (0, 1)]
     joints += [case.log_joint(2, [0, 1, new]) - case.log_base(new) - math.log(m) for new in (2, 3)]
-    probabilities = case.probabilities(2, m, (), (0.0, case.alpha / m))
+    probabilities = case.probabilities(2, m, (), process(case.alpha))
     np.testing.assert_allclose(probabilities, shares(joints), atol=1e-11)
 
 
 @pytest.mark.parametrize("slot", [0, 1])
 @pytest.mark.parametrize("n_latent", [1, 2])
-def test_a_user_alone_brings_its_cluster_in_place_of_a_pool_member(n_latent, slot):
+def test_a_user_alone_brings_its_cluster_in_place_of_an_auxiliary_component(n_latent, slot):
     case, m = JointCase([0, 0, 0, 1, 1, 2], 5, ("dp", None), n_latent), 2
-    left = 4 - slot  # of the pool's columns 3 and 4
+    left = 4 - slot  # of the auxiliary columns 3 and 4
     joints = [case.log_joint(k, [0, 1]) for k in (0, 1)]
     joints += [case.log_joint(2, [0, 1, new]) - case.log_base(new) - math.log(m) for new in (2, left)]
-    probabilities = case.probabilities(3, m, ((slot + 0.3) / m,), (0.0, case.alpha / m))
+    probabilities = case.probabilities(3, m, ((slot + 0.3) / m,), process(case.alpha))
     np.testing.assert_allclose(probabilities[[0, 1, 2, left]], shares(joints), atol=1e-11)
     assert probabilities[3 + slot] < 1e-15
 
@@ -537,11 +348,11 @@ def check_exactly(law, draws):
 def test_a_sweep_from_the_exact_posterior_of_fixed_components_stays_in_it(n_dims, n_latent, kind):
     """All labels of four users are enumerated, the latent vectors integrated out of one dense normal law."""
     n_users, n_components, spread = 4, 2, 0.4
-    case = Columns(5, [0, 1, 0, 1], n_dims, n_latent, n_components=n_components, n_pool=0, room=0, kind=kind)
-    for part in (case.features, case.columns[0], case.columns[2], case.observations.outcome, case.observations.precision):
+    case = Columns(5, [0, 1, 0, 1], n_dims, n_latent, n_components=n_components, n_auxiliary=0, room=0, kind=kind)
+    means, latent_means = case.components.means, case.latent_components.means
+    for part in (case.features, means, latent_means, case.observations.outcome, case.observations.precision):
         part *= 0.3  # nothing is sure
-    means, factors, latent_means, latent_factors = case.columns
-    likelihood, latent_precisions = log_likelihood(case.features, means, factors), precision(latent_factors)
+    likelihood, latent_precisions = log_likelihood(case.features, *case.components), precision(case.latent_components.factors)
     law, posteriors = {}, {}
     for labels in np.ndindex(*n_users * [n_components]):
         z = np.array(labels)
@@ -558,7 +369,7 @@ def test_a_sweep_from_the_exact_posterior_of_fixed_components_stays_in_it(n_dims
         case.latent[:] = naive.draw_normal(rng, *posteriors[labels]).reshape(n_users, n_latent)
         case.terms = case.observations.terms(case.latent)
         case.start(n_components, 0, 0)
-        case.sweep(rng, (spread, 0.0))
+        case.sweep(rng, finite(n_components, spread))
         mean, total = posteriors[tuple(case.z.tolist())]
         drawn.append(case.z.copy())
         distances.append((case.latent.ravel() - mean) @ total @ (case.latent.ravel() - mean))
@@ -566,35 +377,32 @@ def test_a_sweep_from_the_exact_posterior_of_fixed_components_stays_in_it(n_dims
     check_law(distances, chi2(n_users * n_latent).cdf)
 
 
-@pytest.mark.parametrize("n_pool", [1, 3])
+@pytest.mark.parametrize("n_auxiliary", [1, 3])
 @pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (1, 2)])
-@pytest.mark.parametrize("covered", [True, False])
-def test_sweeps_from_the_prior_stay_in_it(n_dims, n_latent, n_pool, covered):
-    """Clusters by the Chinese restaurant, components, vectors and outcomes given them; then sweeps, each with a fresh pool.
+@pytest.mark.parametrize("marginal", [True, False])
+def test_sweeps_from_the_prior_stay_in_it(n_dims, n_latent, n_auxiliary, marginal):
+    """Clusters by the Chinese restaurant, components, vectors and outcomes given them; then sweeps, with fresh auxiliary ones.
 
     Every state is again a draw from the prior: of partitions, of means about the base, of vectors about their means.
     """
-    n_users, alpha = 4, 0.9
+    n_users, alpha, room = 4, 0.9, 8
     law = {labels: math.exp(naive.log_partition(np.array(labels), alpha, ("dp", None))) for labels in naive.partitions(n_users)}
     assert sum(law.values()) == pytest.approx(1.0)
-    case = Columns(7, [0, 0, 0, 0], n_dims, n_latent, covered=covered)
+    case = Columns(7, [0, 0, 0, 0], n_dims, n_latent, marginal=marginal)
     rng, drawn, fits = np.random.default_rng(8), [], []
     for _ in range(N_DRAWS // 2):
         case.z = naive.draw_labels(rng, n_users, alpha, ("dp", None))
-        n_components = case.z.max() + 1
-        case.set_columns(n_components, n_pool, 8)
-        means, factors, latent_means, latent_factors = case.columns
-        case.features, case.latent = vectors(rng, case.z, means, factors), vectors(rng, case.z, latent_means, latent_factors)
+        case.set_columns(case.z.max() + 1, n_auxiliary, room)
+        case.features, case.latent = vectors(rng, case.z, case.components), vectors(rng, case.z, case.latent_components)
         case.observations.redraw(rng, case.latent)
         case.terms = case.observations.terms(case.latent)
         for _ in range(3):
-            kept = kernels.compact(case.z, case.counts, case.columns)
-            fresh = [case.from_base(n_pool + 8, base) for base in (case.base, case.latent_base)]
-            for part in (*fresh[0], *fresh[1]):
-                part[n_pool:] = np.nan  # room
-            case.columns = tuple(np.concatenate(pair) for pair in zip(kept, (*fresh[0], *fresh[1]), strict=True))
-            case.start(len(kept[0]), n_pool, 8)
-            assert case.sweep(rng, (0.0, alpha / n_pool))[0] == n_users
+            kept = compacted(case.state())
+            observed, latent = kept.views
+            case.components = with_fresh(case.rng, observed, n_auxiliary, room)
+            case.latent_components = with_fresh(case.rng, latent, n_auxiliary, room)
+            case.start(len(kept.counts), n_auxiliary, room)
+            assert case.sweep(rng, process(alpha))[0] == n_users
         drawn.append(relabelled(case.z))
         fits.append(fit(case))
     check_exactly(law, drawn)
@@ -602,9 +410,18 @@ def test_sweeps_from_the_prior_stay_in_it(n_dims, n_latent, n_pool, covered):
         check_law(column, chi2(1).cdf)
 
 
-def vectors(rng, z, means, factors):
+def vectors(rng, z, components):
     """One for each user, given its component."""
+    means, factors = components
     return np.array([means[k] + np.linalg.solve(factors[k].T, rng.standard_normal(means.shape[1])) for k in z])
+
+
+def with_fresh(rng, view, n_auxiliary, room):
+    """The components of a view, auxiliary ones from its base, and room that must not be read."""
+    fresh = draw_from_base(rng, n_auxiliary + room, view.base)
+    for part in fresh:
+        part[n_auxiliary:] = np.nan
+    return Components(*(np.concatenate(parts) for parts in zip(view.components, fresh, strict=True)))
 
 
 def relabelled(z):
@@ -615,15 +432,12 @@ def relabelled(z):
 
 def fit(case):
     """Squared standard normal numbers under the prior: of the first user, its cluster's mean, and its outcomes."""
-    means, factors, latent_means, latent_factors = case.columns
     numbers = []
-    for vector, mean, factor, base in [
-        (case.features[0], means[case.z[0]], factors[case.z[0]], case.base),
-        (case.latent[0], latent_means[case.z[0]], latent_factors[case.z[0]], case.latent_base),
-    ]:
+    for view in case.views:
+        vector, mean, factor = view.vectors[0], *(part[case.z[0]] for part in view.components)
         if len(vector):
             numbers.append((factor.T @ (vector - mean))[0] ** 2)
-            numbers.append((np.linalg.cholesky(base[1]).T @ (mean - base[0]))[0] ** 2)
+            numbers.append((np.linalg.cholesky(view.base.precision).T @ (mean - view.base.mean))[0] ** 2)
     residual = case.observations.residual(case.latent)
     return [*numbers, residual[0] ** 2 * case.observations.weights[0]]
 
@@ -631,18 +445,18 @@ def fit(case):
 @pytest.mark.parametrize(("n_dims", "n_latent"), VIEWS)
 @pytest.mark.parametrize("alpha", [0.05, 1.0, 30.0])
 def test_books_stay_in_order_over_many_sweeps(n_dims, n_latent, alpha):
-    """Without a fresh pool in between: there is room for everybody alone."""
-    case, rng = Columns(9, [0] * 15, n_dims, n_latent, n_pool=3, room=20), np.random.default_rng(10)
+    """Without fresh auxiliary components in between: there is room for everybody alone."""
+    case, rng = Columns(9, [0] * 15, n_dims, n_latent, n_auxiliary=3, room=20), np.random.default_rng(10)
     sizes = Counter()
     for _ in range(40):
         before = set(case.z)
-        done, opened = case.sweep(rng, (0.0, alpha / 3))
+        done, opened = case.sweep(rng, process(alpha))
         assert done == 15
         assert opened >= len(set(case.z) - before)
         case.check_books()
-        for part in case.columns:
+        for part in (*case.components, *case.latent_components):
             assert np.isfinite(part[case.counts >= 0]).all()
-        kernels.fill(case.table, 0, len(case.counts), case.x, case.counts, *case.columns[:2])
+        moves.fill(case.table, 0, 0, len(case.counts), case.state())
         sizes[len(set(case.z))] += 1
     assert len(sizes) > 1
 
@@ -652,155 +466,187 @@ def test_books_stay_in_order_over_many_sweeps(n_dims, n_latent, alpha):
 def test_columns_are_added_as_they_run_out(n_dims, n_latent, room):
     """With so large an α nearly everybody opens a cluster. The room there was makes no difference to what is drawn."""
     tight, wide = (Columns(11, [0] * 20, n_dims, n_latent, room=n) for n in (room, 60))
-    for part, roomy in zip(tight.columns, wide.columns, strict=True):
-        part[:3] = roomy[:3]  # the cluster and the pool
-    tight.covered = wide.covered = True
+    for own, roomy in ((tight.components, wide.components), (tight.latent_components, wide.latent_components)):
+        for part, wanted in zip(own, roomy, strict=True):
+            part[:3] = wanted[:3]  # the cluster and the auxiliary components
+    tight.marginal = wide.marginal = True
     wide.start(1, 2, 60)
     tight.features[:], tight.latent[:], tight.observations = wide.features, wide.latent, wide.observations
     tight.terms, tight.base, tight.latent_base = wide.observations.terms(wide.latent), wide.base, wide.latent_base
     tight.start(1, 2, room)
-    weights = (0.0, 1e7)
-    counts, columns, _, _, opened, lost = reassign(np.random.default_rng(12), *tight.arguments(weights))
-    assert wide.sweep(np.random.default_rng(12), weights) == (20, opened)
-    assert opened >= 17
-    assert lost.user == -1
-    assert len(counts) in (3 + room) * 2 ** np.arange(1, 6)
-    for got, wanted in zip((tight.z, tight.pool, tight.latent), (wide.z, wide.pool, wide.latent), strict=True):
-        np.testing.assert_array_equal(got, wanted)
-    check_counts_and_pool(tight.z, counts, tight.pool)
-    tight.counts = counts
+    partition = process(2e7)
+    state = moves.assign_table(np.random.default_rng(12), tight.table, 0, tight.auxiliary, tight.state(partition))
+    assert wide.sweep(np.random.default_rng(12), partition) == (20, state.outcome.n_opened)
+    assert state.outcome.n_opened >= 17
+    assert state.outcome.user_without_weight == -1
+    assert len(state.counts) in (3 + room) * 2 ** np.arange(1, 6)
+    for name in ("z", "auxiliary", "latent"):
+        np.testing.assert_array_equal(getattr(tight, name), getattr(wide, name))
+    tight.counts = state.counts
     tight.check_books()
-    for got, wanted in zip(columns, wide.columns, strict=True):
-        np.testing.assert_array_equal(got[counts >= 0], wanted[: len(counts)][counts >= 0])
+    for view, wanted in zip(state.views, wide.views, strict=True):
+        for part, whole in zip(view.components, wanted.components, strict=True):
+            np.testing.assert_array_equal(part[state.counts >= 0], whole[: len(state.counts)][state.counts >= 0])
 
 
 def test_a_user_with_no_weight_is_reported_after_columns_were_added():
     case = Columns(13, [0] * 20, 1, 0, room=1)
     case.features[17] = math.nan
     case.start(1, 2, 1)
-    *_, lost = reassign(np.random.default_rng(12), *case.arguments((0.0, 1e7)))
-    assert lost.user == 17
+    state = moves.assign_table(np.random.default_rng(12), case.table, 0, case.auxiliary, case.state(process(2e7)))
+    assert state.outcome.user_without_weight == 17
+    assert state.outcome.n_opened > 4
+    assert len(state.counts) > 4
 
 
 def test_grown_columns_are_the_old_ones_and_free_ones():
     case = Columns(14, Z, 2, 1)
-    cores = np.arange(4.0 * len(case.counts)).reshape(-1, 2, 2), np.empty((0, 0, 0))
-    counts, table, columns, noises, grown = grow(case.counts, case.table, case.columns, case.noises, cores)
     n = len(case.counts)
-    assert len(noises) == 0
-    assert [core.shape for core in grown] == [(2 * n, 2, 2), (0, 0, 0)]
-    np.testing.assert_array_equal(grown[0][:n], cores[0])
-    noises = grow(case.counts, case.table, case.columns, np.arange(1.0 * n), cores)[3]
+    case.cores = np.arange(4.0 * n).reshape(n, 2, 2), np.empty((0, 1, 1))
+    state = grown(case.state())
+    assert len(state.noises) == 0
+    assert [view.cores.shape for view in state.views] == [(2 * n, 2, 2), (0, 1, 1)]
+    np.testing.assert_array_equal(state.views[0].cores[:n], case.cores[0])
+    np.testing.assert_array_equal(state.counts, np.append(case.counts, np.full(n, -1)))
+    for view, old in zip(state.views, case.views, strict=True):
+        for part, before in zip(view.components, old.components, strict=True):
+            assert part.shape == (2 * n, *before.shape[1:])
+            np.testing.assert_array_equal(part[:n], before)
+    case.noises = np.arange(1.0 * n)
+    noises = grown(case.state()).noises
     assert len(noises) == 2 * n
     np.testing.assert_array_equal(noises[:n], np.arange(n))
-    np.testing.assert_array_equal(counts, np.append(case.counts, np.full(n, -1)))
+    table = moves.widened(case.table)
+    assert table.shape == (2 * n, len(Z))
     np.testing.assert_array_equal(table[:n], case.table)
-    for part, old in zip(columns, case.columns, strict=True):
-        assert part.shape == (2 * n, *old.shape[1:])
-        np.testing.assert_array_equal(part[:n], old)
 
 
 # The pieces.
 
 
 def test_a_user_who_leaves_others_behind_changes_one_count():
-    counts, pool, rng = np.array([3, 1, 0, 0, -1]), np.array([2, 3]), np.random.default_rng(15)
-    assert kernels.leave(rng, 0, counts, pool) == -1
+    counts, auxiliary, rng = np.array([3, 1, 0, 0, -1]), np.array([2, 3]), np.random.default_rng(15)
+    assert moves.leave(rng, 0, counts, auxiliary) == -1
     np.testing.assert_array_equal(counts, [2, 1, 0, 0, -1])
-    np.testing.assert_array_equal(pool, [2, 3])
+    np.testing.assert_array_equal(auxiliary, [2, 3])
     assert rng.random() == np.random.default_rng(15).random()
 
 
-def test_an_emptied_cluster_takes_the_place_of_any_pool_member_alike():
+def test_an_emptied_cluster_takes_the_place_of_any_auxiliary_component_alike():
     rng, freed = np.random.default_rng(16), []
     for _ in range(N_DRAWS):
-        counts, pool = np.array([3, 1, 0, 0, 0, -1]), np.array([4, 2, 3])
-        freed.append(kernels.leave(rng, 1, counts, pool))
+        counts, auxiliary = np.array([3, 1, 0, 0, 0, -1]), np.array([4, 2, 3])
+        freed.append(moves.leave(rng, 1, counts, auxiliary))
         slot = [4, 2, 3].index(freed[-1])
-        assert pool[slot] == 1
+        assert auxiliary[slot] == 1
         assert counts[freed[-1]] == -1
         assert counts[1] == 0
-        np.testing.assert_array_equal(np.delete(pool, slot), np.delete([4, 2, 3], slot))
+        np.testing.assert_array_equal(np.delete(auxiliary, slot), np.delete([4, 2, 3], slot))
     check_counts(np.bincount(freed, minlength=5)[2:], np.full(3, 1 / 3))
 
 
-def test_without_a_pool_an_emptied_component_stays():
-    counts, pool = np.array([3, 1, 0]), np.empty(0, dtype=np.int64)
-    assert kernels.leave(np.random.default_rng(17), 1, counts, pool) == -1
+def test_without_auxiliary_components_an_emptied_one_stays():
+    counts, auxiliary = np.array([3, 1, 0]), np.empty(0, dtype=np.int64)
+    assert moves.leave(np.random.default_rng(17), 1, counts, auxiliary) == -1
     np.testing.assert_array_equal(counts, [3, 0, 0])
 
 
-def test_the_first_free_column_replaces_a_chosen_pool_member():
-    counts, pool = np.array([3, 0, -1, 0, 2, -1, 0]), np.array([3, 1, 6])
-    assert kernels.replace_in_pool(1, counts, pool) == 2
-    np.testing.assert_array_equal(pool, [3, 2, 6])
+def test_the_first_free_column_replaces_a_chosen_auxiliary_one():
+    counts, auxiliary = np.array([3, 0, -1, 0, 2, -1, 0]), np.array([3, 1, 6])
+    assert moves.replace_auxiliary(1, counts, auxiliary) == 2
+    np.testing.assert_array_equal(auxiliary, [3, 2, 6])
     np.testing.assert_array_equal(counts, [3, 0, 0, 0, 2, -1, 0])
 
 
+def test_auxiliary_columns_are_the_empty_ones():
+    case = Columns(14, Z, 1, 0)
+    np.testing.assert_array_equal(moves.auxiliary_columns(case.state()), case.auxiliary)
+    case = Columns(14, Z, 1, 0, n_components=6, n_auxiliary=0, room=0)
+    assert len(moves.auxiliary_columns(case.state())) == 0
+
+
+def test_columns_weigh_their_users_or_a_share_of_alpha():
+    case = Columns(14, [0, 2, 2, 0], 1, 0, n_components=3, n_auxiliary=2, room=1)
+    weights = np.empty(6)
+    case.counts[:] = [2, -1, 2, 0, 0, -1]
+    moves.weigh_columns(2, weights, case.state(process(0.6)))
+    np.testing.assert_array_equal(weights, [2.0, 0.0, 2.0, 0.3, 0.3, 0.0])
+    case.counts[:], case.auxiliary = [2, 0, 2, 0, 0, -1], np.empty(0, dtype=np.int64)
+    moves.weigh_columns(2, weights, case.state(finite(5, 0.25)))
+    np.testing.assert_array_equal(weights, [2.25, 0.25, 2.25, 0.25, 0.25, 0.0])
+
+
 @pytest.mark.parametrize("n_dims", [0, 1, 2, 5])
-@pytest.mark.parametrize("first", [0, 2, 6])
-def test_a_table_holds_log_likelihoods_from_the_first_user_on(n_dims, first):
-    rng = np.random.default_rng(18)
-    x, mean, factor = rng.standard_normal((6, n_dims)), rng.standard_normal(n_dims), np.zeros((n_dims, n_dims))
-    if n_dims:
-        factor = upper_factor(positive_definite(rng, n_dims))
-    table = np.full((3, 6), 9.0)
-    kernels.tabulate(table, first, 1, np.ascontiguousarray(x.T), mean, factor)
+@pytest.mark.parametrize(("offset", "first", "end"), [(0, 0, 6), (0, 2, 6), (0, 6, 6), (0, 2, 5), (2, 2, 6), (2, 3, 5)])
+def test_a_row_holds_log_likelihoods_of_users_within_bounds(n_dims, offset, first, end):
+    """Of the users whom the table has, the first of them at offset."""
+    case = Columns(18, [0, 1, 0, 1, 0, 1], n_dims, 0, n_auxiliary=0, room=1)
+    table = np.full((3, 6 - offset), 9.0)
+    moves.rescore(table, offset, first, end, 1, case.views[:-1])
     expected = np.full((3, 6), 9.0)
-    expected[1, first:] = log_likelihood(x, mean[None], factor[None])[first:, 0]
-    np.testing.assert_allclose(table, expected, rtol=1e-12, atol=1e-13)
+    expected[1, first:end] = log_likelihood(case.features, *case.components)[first:end, 1]
+    np.testing.assert_allclose(table, expected[:, offset:], rtol=1e-12, atol=1e-13)
+
+
+def test_a_row_sums_up_what_all_observed_views_say():
+    case, other = Columns(18, Z, 2, 0), Columns(19, Z, 3, 0)
+    table = np.full_like(case.table, 9.0)
+    moves.rescore(table, 0, 0, len(Z), 3, (case.views[0], other.views[0]))
+    np.testing.assert_allclose(table[3], case.table[3] + other.table[3], rtol=1e-12)
+    assert (np.delete(table, 3, axis=0) == 9.0).all()
 
 
 def test_a_table_is_filled_for_columns_in_use_within_bounds():
     case = Columns(19, Z, 2, 0)
-    expected = log_likelihood(case.features, *case.columns[:2]).T
+    expected = log_likelihood(case.features, *case.components).T
     used = np.flatnonzero(case.counts >= 0)
     np.testing.assert_allclose(case.table[used], expected[used], rtol=1e-12)
     assert np.isnan(case.table[case.counts < 0]).all()
-    table = np.full_like(case.table, np.nan)
-    kernels.fill(table, 2, 4, case.x, case.counts, *case.columns[:2])
-    np.testing.assert_allclose(table[2:4], expected[2:4], rtol=1e-12)
+    table = np.full((len(case.counts), 5), np.nan)
+    moves.fill(table, 3, 2, 4, case.state())
+    np.testing.assert_allclose(table[2:4], expected[2:4, 3:8], rtol=1e-12)
     assert np.isnan(np.delete(table, [2, 3], axis=0)).all()
 
 
 def test_counts_of_columns():
-    np.testing.assert_array_equal(kernels.column_counts(np.array([0, 2, 2, 0, 0]), 3, 2, 7), [3, 0, 2, 0, 0, -1, -1])
-    np.testing.assert_array_equal(kernels.column_counts(np.array([1, 1]), 3, 0, 3), [0, 2, 0])
-
-
-def test_room_is_added_at_the_end():
-    rng = np.random.default_rng(20)
-    means, factors = rng.standard_normal((2, 3)), rng.standard_normal((2, 3, 3))
-    wide_means, wide_factors = kernels.with_room(means, factors, 4)
-    assert (wide_means.shape, wide_factors.shape) == ((6, 3), (6, 3, 3))
-    np.testing.assert_array_equal(wide_means[:2], means)
-    np.testing.assert_array_equal(wide_factors[:2], factors)
+    np.testing.assert_array_equal(count_users(np.array([0, 2, 2, 0, 0]), 3, 2, 7), [3, 0, 2, 0, 0, -1, -1])
+    np.testing.assert_array_equal(count_users(np.array([1, 1]), 3, 0, 3), [0, 2, 0])
 
 
 def test_compact_columns_are_the_occupied_ones_in_their_order():
-    case = Columns(21, [5, 2, 2, 7, 5, 2], 2, 1, n_components=9, n_pool=0, room=0)
-    kept, z = kernels.compact(case.z, case.counts, case.columns), case.z
-    np.testing.assert_array_equal(z, [1, 0, 0, 2, 1, 0])
-    for part, old in zip(kept, case.columns, strict=True):
-        np.testing.assert_array_equal(part, old[[2, 5, 7]])
+    case = Columns(21, [5, 2, 2, 7, 5, 2], 2, 1, n_components=9, n_auxiliary=0, room=0)
+    state = compacted(case.state())
+    np.testing.assert_array_equal(state.z, [1, 0, 0, 2, 1, 0])
+    np.testing.assert_array_equal(state.counts, [3, 2, 1])
+    for view, old in zip(state.views, case.views, strict=True):
+        for part, before in zip(view.components, old.components, strict=True):
+            np.testing.assert_array_equal(part, before[[2, 5, 7]])
 
 
+@pytest.mark.parametrize("kind", ["common", "cluster"])
 @pytest.mark.parametrize(("n_dims", "n_latent"), VIEWS)
-def test_renewed_columns_come_from_both_bases(n_dims, n_latent):
-    case = Columns(22, Z, n_dims, n_latent)
-    before = [part.copy() for part in case.columns]
-    kernels.renew(np.random.default_rng(23), 2, case.columns, case.noises, 3.0, case.cores, (case.base, case.latent_base))
-    rng = np.random.default_rng(23)
-    drawn = [part[0] for base in (case.base, case.latent_base) for part in draw_from_base(rng, 1, *base)]
-    for part, old, new in zip(case.columns, before, drawn, strict=True):
-        np.testing.assert_array_equal(part[2], new)
-        np.testing.assert_array_equal(np.delete(part, 2, axis=0), np.delete(old, 2, axis=0))
+def test_the_fresh_component_beside_an_opened_cluster_comes_from_both_bases(n_dims, n_latent, kind):
+    case = Columns(22, Z, n_dims, n_latent, kind=kind)
+    before, noises = [[part.copy() for part in view.components] for view in case.views], case.noises.copy()
+    rng, other = np.random.default_rng(23), np.random.default_rng(23)
+    fresh = moves.open_cluster(rng, 5, case.auxiliary, case.state())
+    assert fresh == 7
+    np.testing.assert_array_equal(case.auxiliary, [7, 6])
+    for view, old in zip(case.views, before, strict=True):
+        drawn = draw_from_base(other, 1, view.base)
+        for part, was, new in zip(view.components, old, drawn, strict=True):
+            np.testing.assert_array_equal(part[fresh], new[0])
+            np.testing.assert_array_equal(np.delete(part, fresh, axis=0), np.delete(was, fresh, axis=0))
+    if kind == "cluster":
+        assert case.noises[fresh] == draw_noise(other, 0.0, 0.0, case.terms.noise_dof)
+        np.testing.assert_array_equal(np.delete(case.noises, fresh), np.delete(noises, fresh))
+    assert rng.random() == other.random()
 
 
 @pytest.mark.parametrize("n_latent", [1, 2])
 def test_a_component_that_is_no_number_is_reported(n_latent):
     """As one of the features is: the table then holds NaN."""
     case = Columns(24, Z, 1, n_latent)
-    case.columns[3][1] = math.nan
-    case.sweep(np.random.default_rng(25), (0.0, 1.0))
-    assert (case.lost.user, case.lost.column) == (0, 1)
+    case.latent_components.factors[1] = math.nan
+    case.sweep(np.random.default_rng(25), process(2.0))
+    assert (case.outcome.user_without_weight, case.outcome.column) == (0, 1)

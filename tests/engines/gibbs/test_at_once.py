@@ -7,16 +7,20 @@ import numpy as np
 import pytest
 
 import dualview as dv
-from checks import ACCEPT, REJECT, joint_test, mutate, rebind, worst
-from dualview.behaviors.likelihoods import conjugate as plain
+from checks import REJECT, assert_joint, joint_test, mutate, rebind, working_state, worst
+from dualview.behaviors.likelihoods import conjugate as conjugates
 from dualview.behaviors.likelihoods import noise
 from dualview.behaviors.likelihoods import threads as thread_regression
+from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.chains.storage import Record, Store
-from dualview.engines.gibbs import packing
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine, engine
+from dualview.engines.gibbs.moves import assignment
 from dualview.model import Model, State
 from dualview.numerics.streams import stream_of, streams_of
-from dualview.partitions.priors import ChineseRestaurant, OneCluster, PartitionPrior, partition_prior
+from dualview.partitions.priors import ChineseRestaurant, OneCluster, partition_prior
+from dualview.views.base import Components
+from dualview.views.gaussian.kind import Gaussian
+from dualview.views.gaussian.view import no_view
 from engines.gibbs import test_joint, test_joint_behaviors
 from yardsticks import python_of
 
@@ -25,6 +29,7 @@ MODELS = test_joint.MODELS | {
 }
 WITH_BEHAVIOR = [name for name in MODELS if MODELS[name]().likelihood is not None]
 N_STEPS = 40
+ENGINE = GibbsEngine(3)
 
 
 def slow(case: Any) -> Any:
@@ -56,7 +61,7 @@ def run(model: Model, state: State, keep: np.ndarray, at_once: int, every: int |
     rng, store, done = np.random.default_rng(7), Store(model, every), 0
     while done < len(keep):
         asked = keep[done : done + at_once]
-        state, info = gibbs.advance(rng, model, state, 3, asked)
+        state, info = ENGINE.advance(rng, model, state, asked)
         store.add(info.draws, info.last)
         done += info.n_steps
     return state, store.drain(), rng.bit_generator.state["state"]
@@ -66,7 +71,7 @@ def one_by_one(model: Model, state: State, keep: np.ndarray, every: int | None =
     """Every step by itself, states kept by name."""
     rng, store = np.random.default_rng(7), Store(model, every)
     for kept in keep:
-        state, _ = gibbs.step(rng, model, state, 3)
+        state = ENGINE.step(rng, model, state)
         if kept:
             store.append(state)
     return state, store.drain(), rng.bit_generator.state["state"]
@@ -80,7 +85,7 @@ def assert_same_record(one: Record, other: Record) -> None:
             assert values.shape == second[part].shape, part
             assert values.dtype == second[part].dtype, part
             if part == "log_joint":  # sums in another order
-                np.testing.assert_allclose(values, second[part], rtol=1e-9, atol=1e-9)
+                np.testing.assert_allclose(values, second[part], rtol=1e-10)
             else:
                 np.testing.assert_array_equal(values, second[part], err_msg=part)
 
@@ -116,7 +121,7 @@ def test_more_components_than_there_was_room_for() -> None:
     """From one cluster to many in a step."""
     rng = np.random.default_rng(0)
     model = Model(ChineseRestaurant(), rng.standard_normal((100, 1)), None, 100)
-    state = replace(gibbs.start(rng, model, np.zeros(100, dtype=np.int64)), alpha=1e6)
+    state = replace(ENGINE.start(rng, model, np.zeros(100, dtype=np.int64)), alpha=1e6)
     keep = np.ones(30, dtype=bool)
     last, draws, _ = run(model, state, keep, 30)
     assert draws.fixed["n_components"].max() > 10
@@ -129,19 +134,30 @@ def test_numbers_out_of_range_end_the_call() -> None:
     features[:3] = 1.0
     model = Model(ChineseRestaurant(), features, None, 6)
     rng = np.random.default_rng(0)
-    state = gibbs.start(rng, model, np.array([0, 0, 0, 1, 1, 1]))
+    state = ENGINE.start(rng, model, np.array([0, 0, 0, 1, 1, 1]))
     with pytest.raises(dv.errors.DegenerateError, match="collapsed"):
         run(model, state, np.zeros(20_000, dtype=bool), 100)
 
 
 @pytest.mark.parametrize("n_clusters", [None, 1, 4])
 def test_weights_are_the_prior_s(n_clusters: int | None) -> None:
-    from dualview.engines.gibbs.sweep import weights_of
+    """Of clusters, of three auxiliary components together where there are any, and none of free columns."""
+    model = Model(partition_prior(n_clusters), np.zeros((6, 1)), None, 6)
+    state = replace(model.draw_prior(np.random.default_rng(0)), alpha=0.7)
+    counts = np.array([6, 2, 0, 1][:n_clusters])
+    expected, new = model.partition.weights(counts, 0.7)
+    working = working_state(np.random.default_rng(0), model, state, 3)
+    if n_clusters is None:
+        counts = np.array([6, 0, 2, 0, 0, 1, -1])
+        expected = np.array([6, new / 3, 2, new / 3, new / 3, 1, 0])
+    weights = np.empty(len(counts))
+    assignment.weigh_columns(np.count_nonzero(counts > 0), weights, working._replace(counts=counts))
+    np.testing.assert_allclose(weights, expected, rtol=1e-15)
 
-    prior: PartitionPrior = partition_prior(n_clusters)
-    n_pool = 0 if n_clusters else 3
-    given = weights_of(0.7, n_clusters or 0, n_pool)
-    assert given == (prior.spread(0.7), prior.new_weight(0.7) / max(n_pool, 1))
+
+def latent_view(latent: np.ndarray, means: np.ndarray, factors: np.ndarray) -> Gaussian:
+    """A view of latent vectors with these components."""
+    return no_view(len(latent), len(means))._replace(vectors=latent, components=Components(means, factors))
 
 
 class TestRefresh:
@@ -153,26 +169,25 @@ class TestRefresh:
         if made is None:
             assert not with_gram
             return
-        terms, parts = made
-        plain.refresh(state.latent, tuple(terms), tuple(parts))
+        terms, conjugate = made
+        conjugates.refresh(state.latent, terms, conjugate)
         own = likelihood.terms(np.random.default_rng(0), state.latent, state.params)
         coefficients = [state.params["coefficients"]] if "coefficients" in state.params else []
         np.testing.assert_allclose(terms.residual, likelihood.residual(state.latent, *coefficients), rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(terms.weighted, own.weighted, rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(terms.gram, own.gram)
         density = likelihood.log_density(state.latent, state.params)
-        np.testing.assert_allclose(plain.log_plain(tuple(terms), tuple(parts)), density, rtol=1e-10)
+        np.testing.assert_allclose(conjugates.log_conjugate(terms, conjugate), density, rtol=1e-10)
 
     def test_compiled_is_plain(self, with_gram: bool) -> None:
         model, state = simulated("dual-DP with covariates" if with_gram else "dual-DP")
-        view = state.views["behavior"].components
         moved = []
-        for kernel in (plain.redraw_plain, python_of(plain.redraw_plain)):
-            rng, latent = np.random.default_rng(2), state.latent.copy()
-            terms, parts = model.likelihood.conjugate(state.params)
+        for kernel in (conjugates.redraw_conjugate, python_of(conjugates.redraw_conjugate)):
+            rng, view = np.random.default_rng(2), latent_view(state.latent.copy(), *state.views["behavior"].components)
+            terms, conjugate = model.likelihood.conjugate(state.params)
             for _ in range(30):
-                kernel(rng, state.z, latent, *view, tuple(terms), tuple(parts))
-            moved.append([*latent.ravel(), *terms.residual, *terms.precision, *parts.coefficients, rng.random()])
+                kernel(rng, state.z, terms, conjugate, view)
+            moved.append([*view.vectors.ravel(), *terms.residual, *terms.precision, *conjugate.coefficients, rng.random()])
         np.testing.assert_allclose(moved[0], moved[1], rtol=1e-9)
 
 
@@ -182,16 +197,17 @@ class TestDrawTogether:
         forum = dv.datasets.agreement(6, 30, seed=2)
         likelihood = dv.SharedOutcome(forum.participation, forum.outcome, intercept=True).prepare(None)[1]
         z, means, factors = np.array([0, 0, 1, 1, 1, 0]), np.array([[0.3], [-0.8]]), np.array([[[1.3]], [[0.6]]])
-        parts = likelihood.conjugate({"noise_precision": 2.0, "coefficients": np.zeros(1)})[1]
-        assert len(parts.gram) == 7
+        conjugate = likelihood.conjugate({"noise_precision": 2.0, "coefficients": np.zeros(1)})[1]
+        assert len(conjugate.gram) == 7
         rng, latent = stream_of(np.random.default_rng(0)), np.empty((6, 1))
+        view = latent_view(latent, means, factors)
         draws = []
         for _ in range(20_000):
-            assert plain.draw_together(rng, z, latent, means, factors, 2.0, tuple(parts))
-            draws.append([*latent[:, 0], *parts.coefficients])
+            assert conjugates.draw_together(rng, z, 2.0, conjugate, view)
+            draws.append([*latent[:, 0], *conjugate.coefficients])
         prior = np.append(factors[z, 0, 0] ** 2, 1.0)
-        covariance = np.linalg.inv(np.diag(prior) + 2.0 * parts.gram)
-        mean = covariance @ (prior * np.append(means[z, 0], 0.0) + 2.0 * parts.weighted)
+        covariance = np.linalg.inv(np.diag(prior) + 2.0 * conjugate.gram)
+        mean = covariance @ (prior * np.append(means[z, 0], 0.0) + 2.0 * conjugate.weighted)
         scores = (np.mean(draws, axis=0) - mean) / np.sqrt(np.diag(covariance) / len(draws))
         assert np.abs(scores).max() < 4.5
         np.testing.assert_allclose(np.cov(np.transpose(draws)), covariance, atol=0.05 * covariance.max())
@@ -200,10 +216,10 @@ class TestDrawTogether:
     def test_says_when_it_cannot(self, gram: np.ndarray) -> None:
         n = max(len(gram), 1)
         latent = np.full((n, 1), 7.0)
-        parts = (np.ones(3), np.empty((3, 0)), np.empty(0), gram, np.ones(len(gram)), 1.0)
-        prior = (np.zeros((1, 1)), np.full((1, 1, 1), 1e-9))
-        made = plain.draw_together(stream_of(np.random.default_rng(0)), np.zeros(n, dtype=np.int64), latent, *prior, 1e9, parts)
-        assert not made
+        conjugate = Conjugate(np.ones(3), np.empty((3, 0)), np.empty(0), gram, np.ones(len(gram)), 1.0)
+        view = latent_view(latent, np.zeros((1, 1)), np.full((1, 1, 1), 1e-9))
+        rng, z = stream_of(np.random.default_rng(0)), np.zeros(n, dtype=np.int64)
+        assert not conjugates.draw_together(rng, z, 1e9, conjugate, view)
         np.testing.assert_array_equal(latent, 7.0)
 
     def test_a_draw_that_loses_digits_is_made_outside(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,8 +230,8 @@ class TestDrawTogether:
         likelihood = behavior.prepare(dv.GaussianPrior(0.0, 1e24))[1]
         model = Model(OneCluster(), None, likelihood, 2)
         rng = np.random.default_rng(0)
-        start = gibbs.start(rng, model, np.zeros(2, dtype=np.int64))
-        state, info = gibbs.advance(rng, model, start, 3, np.ones(5, dtype=bool))
+        start = ENGINE.start(rng, model, np.zeros(2, dtype=np.int64))
+        state, info = ENGINE.advance(rng, model, start, np.ones(5, dtype=bool))
         assert info.last is state
         assert info.n_steps == 1
         assert np.isfinite(state.latent).all()
@@ -226,16 +242,17 @@ def step_with(redraw: Any) -> Any:
 
     def step(rng: np.random.Generator, model: Model, state: State) -> State:
         likelihood: Any = model.likelihood
-        terms, parts = likelihood.conjugate(state.params)
-        plain.refresh(state.latent, tuple(terms), tuple(parts))
-        moving, stream = gibbs.Moving.at(model, state, terms), stream_of(rng)
-        moving.sweep_by_blocks(stream, 2)
-        moving.check()
-        made = redraw(stream, moving.z, moving.latent, *moving.columns[2:], tuple(terms), tuple(parts))
-        latent, params = moving.latent, likelihood.params_of(float(terms.precision[0]), parts.coefficients)
+        terms, conjugate = likelihood.conjugate(state.params)
+        conjugates.refresh(state.latent, terms, conjugate)
+        stream = stream_of(rng)
+        working, collapsed = engine.run_by_blocks(stream, ENGINE.working_state(model, state, terms))
+        engine._check(model, working, collapsed)
+        made, latent = redraw(stream, working.z, terms, conjugate, working.views[-1]), working.views[-1].vectors
+        params = likelihood.params_of(float(terms.precision[0]), conjugate.coefficients)
         if not made:
-            latent, params = likelihood.redraw_together(rng, latent, params, terms, moving.latent_prior())
-        return moving.state(latent, params)
+            prior = engine._latent_prior(model, working)
+            latent, params = likelihood.redraw_together(rng, latent, params, terms, prior)
+        return engine._after(model, working, latent, params)
 
     return step
 
@@ -249,40 +266,39 @@ def with_equations(name: str, monkeypatch: pytest.MonkeyPatch) -> Model:
 def test_the_call_is_the_sweep_and_then_the_likelihood_s_part(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with_equations(name, monkeypatch)
     model, state = simulated(name)
-    step = step_with(plain.redraw_plain)
+    step = step_with(conjugates.redraw_conjugate)
     one, other = (np.random.default_rng(5) for _ in range(2))
     for _ in range(10):
-        expected, (state, _) = step(one, model, state), gibbs.step(other, model, state, 2)
+        expected, state = step(one, model, state), ENGINE.step(other, model, state)
         for part, same in zip(numbers(expected), numbers(state), strict=True):
             np.testing.assert_array_equal(part, same)
 
 
 @pytest.mark.parametrize("name", ["single with covariates", slow("latent-GMM"), slow("dual-DP with covariates")])
 def test_with_equations_the_joint_prior_stays_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    name, size = worst(joint_test(with_equations(name, monkeypatch), seed=0))
-    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+    assert_joint(with_equations(name, monkeypatch), seed=0)
 
 
 def noise_counts_one_less() -> Any:
     law = mutate(noise.noise_law, "prior_dof + count", "count")
-    return rebind(plain.redraw_plain, draw_noise=rebind(noise.draw_noise, noise_law=law))
+    return rebind(conjugates.redraw_conjugate, draw_noise=rebind(noise.draw_noise, noise_law=law))
 
 
 def covariates_left_in_the_residuals() -> Any:
-    wrong = mutate(plain.refresh, "residual[t] = outcome[t] - expected", "residual[t] = outcome[t]")
-    return rebind(plain.redraw_plain, refresh=wrong)
+    wrong = mutate(conjugates.refresh, "residual[t] = outcome[t] - expected", "residual[t] = outcome[t]")
+    return rebind(conjugates.redraw_conjugate, refresh=wrong)
 
 
 def covariates_have_no_prior() -> Any:
     wrong = mutate(
-        plain.draw_together, "prior_mean[i], prior_precision[i] = 0.0, 1.0", "prior_mean[i] = prior_precision[i] = 0.0"
+        conjugates.draw_together, "prior_mean[i], prior_precision[i] = 0.0, 1.0", "prior_mean[i] = prior_precision[i] = 0.0"
     )
-    return rebind(plain.redraw_plain, draw_together=wrong)
+    return rebind(conjugates.redraw_conjugate, draw_together=wrong)
 
 
 def precision_of_clusters_not_squared() -> Any:
-    wrong = mutate(plain.draw_together, "factors[z[i], 0, 0] ** 2", "factors[z[i], 0, 0]")
-    return rebind(plain.redraw_plain, draw_together=wrong)
+    wrong = mutate(conjugates.draw_together, "factors[z[i], 0, 0] ** 2", "factors[z[i], 0, 0]")
+    return rebind(conjugates.redraw_conjugate, draw_together=wrong)
 
 
 MUTANTS = [noise_counts_one_less, covariates_left_in_the_residuals, covariates_have_no_prior, precision_of_clusters_not_squared]
@@ -293,21 +309,3 @@ def test_mutant_is_rejected(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     model = with_equations("single" if mutant is noise_counts_one_less else "single with covariates", monkeypatch)
     _, size = worst(joint_test(model, seed=0, step=step_with(mutant())))
     assert size > REJECT
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_log_joint_of_a_draw_is_the_model_s(name: str) -> None:
-    """Also by the kernel without a compiler."""
-    model, state = simulated(name)
-    _, draws, _ = run(model, state, np.ones(3, dtype=bool), 3)
-    _, again, _ = one_by_one(model, state, np.ones(3, dtype=bool))
-    np.testing.assert_allclose(draws.fixed["log_joint"], again.fixed["log_joint"], rtol=1e-10)
-    counts = state.counts
-    expected = model.partition.log_density(counts, state.alpha)
-    fixed = model.partition.n_components or 0
-    np.testing.assert_allclose(
-        packing.log_partition(counts, fixed, state.alpha, model.partition.alpha_prior), expected, rtol=1e-12
-    )
-    np.testing.assert_allclose(
-        python_of(packing.log_partition)(counts, fixed, state.alpha, model.partition.alpha_prior), expected, rtol=1e-12
-    )

@@ -13,13 +13,14 @@ from scipy.stats import chisquare
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.behaviors.panel import Panel
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine
 from dualview.model import Model, State
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from dualview.units import Whitening
 
 N_USERS, N_THREADS, N_DATASETS, N_RANKS = 8, 10, 300, 19
 N_WARMUP, SPACING = 400, 40
+ENGINE = GibbsEngine(3)
 
 
 def blank_model(partition: Any) -> Model:
@@ -44,29 +45,29 @@ def separable_model(partition: Any) -> Model:
 
 
 def quantities(state: State) -> dict[str, float]:
-    features, behavior = state.views["features"], state.views["behavior"]
+    features, behavior = state.views["features"].base, state.views["behavior"].base
     assert state.latent is not None
     noise = {name: np.log(value) for name, value in state.params.items() if name == "noise_precision"}
     return noise | {
         "log_alpha": np.log(state.alpha),
         "latent": state.latent[0, 0],
         "mean of latent": state.latent.mean(),
-        "features.base_mean": features.base_mean[0],
-        "features.base_covariance": np.log(features.base_covariance[0, 0]),
-        "features.dof": np.log(features.base_dof),
-        "behavior.base_mean": behavior.base_mean[0],
-        "behavior.base_covariance": np.log(behavior.base_covariance[0, 0]),
-        "behavior.dof": np.log(behavior.base_dof),
+        "features.base_mean": features.mean[0],
+        "features.base_covariance": np.log(features.covariance[0, 0]),
+        "features.dof": np.log(features.dof),
+        "behavior.base_mean": behavior.mean[0],
+        "behavior.base_covariance": np.log(behavior.covariance[0, 0]),
+        "behavior.dof": np.log(behavior.dof),
     }
 
 
 def ranks(rng: np.random.Generator, blank: Model) -> dict[str, int]:
     truth = blank.draw_prior(rng)
     model = blank.simulate(rng, truth)
-    state = gibbs.start(rng, model, np.zeros(N_USERS, dtype=np.int64))
+    state = ENGINE.start(rng, model, np.zeros(N_USERS, dtype=np.int64))
     draws = []
     for iteration in range(1, N_WARMUP + N_RANKS * SPACING + 1):
-        state, _ = gibbs.step(rng, model, state, 3)
+        state = ENGINE.step(rng, model, state)
         if iteration > N_WARMUP and (iteration - N_WARMUP) % SPACING == 0:
             draws.append(quantities(state))
     true = quantities(truth)

@@ -5,14 +5,21 @@ import pytest
 
 import naive
 from checks import ACCEPT, batch_scores
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine, blocks, engine
+from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model, State
+from dualview.numerics.messages import Terms
+from dualview.numerics.streams import stream_of
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, PartitionPrior
+from dualview.views.base import Base
 from dualview.views.gaussian import conditionals as gaussian
-from dualview.views.gaussian.view import Components, GaussianState, GaussianView
+from dualview.views.gaussian.view import GaussianState, GaussianView
 
 X = np.array([-1.3, -1.0, 0.1, 0.9, 1.1])
 BASE = {"base_mean": 0.2, "base_precision": 0.6, "base_covariance": 0.3, "base_dof": 2.5}
+FIXED = Base(
+    np.array([BASE["base_mean"]]), np.array([[BASE["base_precision"]]]), np.array([[BASE["base_covariance"]]]), BASE["base_dof"]
+)
 ALPHA = 0.8
 
 
@@ -25,26 +32,22 @@ def canonical(z: np.ndarray) -> tuple[int, ...]:
 def chain(rng: np.random.Generator, partition: PartitionPrior, n_auxiliary: int, n: int) -> list[tuple[int, ...]]:
     """Partitions drawn by the shipped component and assignment updates, α and the base left as they are."""
     model = Model(partition, X[:, None], None, len(X))
-    base = (np.array([BASE["base_mean"]]), np.array([[BASE["base_precision"]]]), np.array([[BASE["base_covariance"]]]))
-    base = (*base, BASE["base_dof"])
-    n_components = partition.n_components or 1
-    view = GaussianState(GaussianView(1).draw_prior(rng, n_components).components, *base)
+    view = GaussianState(GaussianView(1).draw_prior(rng, partition.n_components or 1).components, FIXED)
     state = State(np.zeros(len(X), dtype=np.int64), ALPHA, {"features": view})
     draws = []
     for _ in range(n):
         sums = gaussian.cluster_sums(X[:, None], state.z, state.views["features"].components.means)
-        components = Components(*gaussian.draw_components(rng, *sums, *base))
-        state = State(state.z, ALPHA, {"features": GaussianState(components, *base)})
+        components = gaussian.draw_components(stream_of(rng), sums, FIXED)
+        state = State(state.z, ALPHA, {"features": GaussianState(components, FIXED)})
         state = reassigned(rng, model, state, n_auxiliary)
         draws.append(canonical(state.z))
     return draws
 
 
 def reassigned(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int) -> State:
-    """The shipped assignment sweep alone."""
-    moving = gibbs.Moving.of(rng, model, state)
-    moving.redraw_assignments(rng.bit_generator.random_raw(4), n_auxiliary)
-    return moving.state(None, {})
+    """The shipped assignment sweep alone, with splits and merges."""
+    stream, working = stream_of(rng), GibbsEngine(n_auxiliary).working_state(model, state, Terms.none(model.n_users))
+    return engine._after(model, blocks.assign(stream, split_merge.run(stream, working)), None, {})
 
 
 @pytest.mark.parametrize(
@@ -68,7 +71,7 @@ def test_frequencies_of_partitions(partition: PartitionPrior, kind: tuple, n_aux
 
 def test_blocks_of_users_do_not_change_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of log likelihoods made for two users at a time."""
-    monkeypatch.setattr(gibbs, "BLOCK", 2)
+    monkeypatch.setattr(assignment, "BLOCK", 2)
     exact = naive.enumerate_posterior(X, *BASE.values(), ALPHA)
     draws = chain(np.random.default_rng(2), ChineseRestaurant(), 2, 20_000)
     frequent = [labels for labels, probability in exact.items() if probability > 0.01]

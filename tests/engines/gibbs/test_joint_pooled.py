@@ -13,21 +13,35 @@ from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
 import naive
-from checks import ACCEPT, REJECT, batch_scores, gibbs_step, joint_test, mutate, rebind, worst
+from checks import (
+    ACCEPT,
+    REJECT,
+    Change,
+    assert_joint,
+    batch_scores,
+    by_blocks,
+    changed,
+    gibbs_step,
+    install,
+    joint_test,
+    substituted,
+    working_state,
+    worst,
+)
 from dualview.behaviors.base import Prior
 from dualview.behaviors.likelihoods import threads as thread_regression
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import GibbsEngine, blocks, engine
+from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model, State
 from dualview.numerics import messages
 from dualview.numerics.streams import stream_of
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster, PartitionPrior
-from dualview.views import GaussianState, GaussianView, PooledState
+from dualview.views import GaussianState, GaussianView, SharedVectorState, SharedVectorView
 from dualview.views.gaussian import conditionals as gaussian
-from dualview.views.gaussian.view import Components
-from dualview.views.shared import conditionals as pooled
-from engines.gibbs.test_exact import ALPHA, BASE, X, canonical
+from dualview.views.shared import conditionals as shared
+from engines.gibbs.test_exact import ALPHA, BASE, FIXED, X, canonical
 from engines.gibbs.test_joint import MODELS as UNPOOLED
-from engines.gibbs.test_joint import by_blocks, in_assignments, slow
+from engines.gibbs.test_joint import slow
 from engines.gibbs.test_sweep import assert_same, measurements
 
 N_USERS = 5
@@ -64,15 +78,13 @@ def twice(rng: np.random.Generator, model: Model, state: State) -> State:
     return gibbs_step(rng, model, gibbs_step(rng, model, state))
 
 
-def worst_score(model: Model, seed: int, n_chains: int = 200) -> tuple[str, float]:
-    return worst(joint_test(model, seed, n_chains=n_chains, length=20, n_prior=3000, step=twice))
+RUN: dict[str, Any] = {"n_chains": 200, "length": 20, "n_prior": 3000, "step": twice}
 
 
 @pytest.mark.parametrize("seed", [0, *map(slow, range(1, 5))])
 @pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in MODELS])
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str, seed: int) -> None:
-    name, size = worst_score(MODELS[name](), seed)
-    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+    assert_joint(MODELS[name](), seed, **RUN)
 
 
 @pytest.mark.slow
@@ -80,58 +92,41 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str, seed: int) -> None:
 def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two users at a time, and through their threads."""
     by_blocks(monkeypatch, 2)
-    name, size = worst_score(MODELS[name](), 0)
-    assert size < ACCEPT, f"{name}: |z| = {size:.1f}"
+    assert_joint(MODELS[name](), 0, **RUN)
 
 
-def in_redraw(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
-    """Compiled functions that the draw of shared vectors uses stand for others."""
-    inner = {name: piece for name, piece in pieces.items() if name in pooled.draw_group.py_func.__code__.co_names}
-    outer = {name: piece for name, piece in pieces.items() if name not in inner}
-    if inner:
-        outer["draw_group"] = rebind(pooled.draw_group, **inner)
-    monkeypatch.setattr(pooled, "redraw_pooled", rebind(pooled.redraw_pooled, **outer))
+def vectors_forget_the_base() -> list[Change]:
+    return [changed(shared.add_prior, "(view.mean[j] - means[k, j])", "(0.0 - means[k, j])")]
 
 
-def vectors_forget_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_redraw(monkeypatch, add_prior=mutate(pooled.add_prior, "(base_mean[j] - means[k, j])", "(0.0 - means[k, j])"))
-
-
-def clusters_do_not_hold_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def clusters_do_not_hold_each_other() -> list[Change]:
     """A joint draw of clusters that leaves out what they share."""
-    wrong = mutate(pooled.equations, "for j in range(i + 1):", "for j in range(i, i + 1):")
-    in_redraw(monkeypatch, equations=wrong)
+    return [changed(shared.equations, "for j in range(i + 1):", "for j in range(i, i + 1):")]
 
 
-def vectors_see_one_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def vectors_see_one_user() -> list[Change]:
     """A thread of two users of one cluster counts as if it had one of them."""
-    wrong = mutate(pooled.gather, "effects[row, column + i] += loads[j, i]", "effects[row, column + i] = loads[j, i]")
-    in_redraw(monkeypatch, gather=wrong)
+    sum_of_loads = "effects.values[row, column + i] += terms.loads[j, i]"
+    return [changed(shared.gather, sum_of_loads, sum_of_loads.replace("+=", "="))]
 
 
-def residuals_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_redraw(monkeypatch, settle=mutate(pooled.settle, "effects[row, i] * step[i]", "0.0 * step[i]"))
+def residuals_stay_behind() -> list[Change]:
+    return [changed(shared.clear, "effects.values[row, i] * step[i]", "0.0 * step[i]")]
 
 
-def base_precision_counts_one_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    law = mutate(gaussian.base_precision_law, "float(prior_dof + n_components)", "float(prior_dof + n_components - 1)")
-    in_redraw(monkeypatch, draw_base=rebind(gaussian.draw_base, base_precision_law=law))
+def base_precision_counts_one_less() -> list[Change]:
+    right = "float(prior_dof + n_components)"
+    return [changed(gaussian.base_precision_law, right, "float(prior_dof + n_components - 1)")]
 
 
-def choices_ignore_curvature(monkeypatch: pytest.MonkeyPatch) -> None:
+def choices_ignore_curvature() -> list[Change]:
     """The likelihood of another cluster's vector by its slope alone."""
-    in_assignments(monkeypatch, gain=mutate(messages.gain, "slope -= 0.5 * grip", "slope -= 0.0 * grip"))
+    return [changed(messages.gain, "slope -= 0.5 * message", "slope -= 0.0 * message")]
 
 
-def choices_ignore_observations(monkeypatch: pytest.MonkeyPatch) -> None:
+def choices_ignore_observations() -> list[Change]:
     """(C11) with the features alone: a user may leave for a vector that does not fit."""
-    in_assignments(monkeypatch, gain=mutate(messages.gain, "return total", "return 0.0 * total"))
-
-
-def covariates_bring_another_prior(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The joint draw of clusters and covariates with four times the precision R_0."""
-    right = gibbs.Moving.latent_prior
-    monkeypatch.setattr(gibbs.Moving, "latent_prior", lambda self: (p := right(self))._replace(factors=2.0 * p.factors))
+    return [changed(messages.gain, "return result", "return 0.0 * result")]
 
 
 MUTANTS = {
@@ -141,20 +136,29 @@ MUTANTS = {
     "base-precision-counts-one-less": (base_precision_counts_one_less, "single"),
     "choices-ignore-curvature": (choices_ignore_curvature, "latent-IGMM"),
     "choices-ignore-observations": (choices_ignore_observations, "latent-GMM"),
-    "covariates-bring-another-prior": (covariates_bring_another_prior, "single with covariates"),
 }
-# The others compile the sweep or the redraw again.
-QUICK_MUTANTS = {"covariates-bring-another-prior"}
 
 
+@pytest.mark.slow  # each compiles the assignments or the draw of vectors again
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("mutant", [mutant if mutant in QUICK_MUTANTS else slow(mutant) for mutant in MUTANTS])
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By blocks, where a mutant is a small compiled function of its own."""
-    install, name = MUTANTS[mutant]
-    install(monkeypatch)
+    changes, name = MUTANTS[mutant]
     by_blocks(monkeypatch, 3)
-    _, size = worst_score(MODELS[name](), 0, n_chains=200 if mutant in QUICK_MUTANTS else 900)
+    install(monkeypatch, *changes())
+    _, size = worst(joint_test(MODELS[name](), 0, **RUN | {"n_chains": 900}))
+    assert size > REJECT
+
+
+def test_covariates_that_bring_another_prior_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The joint draw of clusters and covariates with four times the precision R_0."""
+    right = SharedVectorView.latent_prior
+    by_blocks(monkeypatch, 3)
+    monkeypatch.setattr(
+        SharedVectorView, "latent_prior", lambda self, record: (p := right(self, record))._replace(factors=2.0 * p.factors)
+    )
+    _, size = worst(joint_test(MODELS["single with covariates"](), 0, **RUN))
     assert size > REJECT
 
 
@@ -169,15 +173,15 @@ def test_users_have_the_vector_of_their_cluster_and_blocks_change_nothing(
     state = model.draw_prior(rng)
     model = model.simulate(rng, state)
     for seed in range(5):
-        one, other = (gibbs.Moving.of(np.random.default_rng(0), model, state) for _ in range(2))
-        one.sweep_by_blocks(stream_of(np.random.default_rng(seed)), 3)
+        one, other = (working_state(np.random.default_rng(0), model, state, 3) for _ in range(2))
+        one, _ = engine.run_by_blocks(stream_of(np.random.default_rng(seed)), one)
         if model.features is None and not with_gram:  # sums over features are added up block by block
             with monkeypatch.context() as patch:
-                patch.setattr(gibbs, "BLOCK", 2)
-                other.sweep_by_blocks(stream_of(np.random.default_rng(seed)), 3)
+                patch.setattr(assignment, "BLOCK", 2)
+                other, _ = engine.run_by_blocks(stream_of(np.random.default_rng(seed)), other)
             assert_same(one, other)
-        state, _ = gibbs.step(rng, model, state, 3)
-        assert isinstance(state.views["behavior"], PooledState)
+        state = GibbsEngine(3).step(rng, model, state)
+        assert isinstance(state.views["behavior"], SharedVectorState)
         np.testing.assert_array_equal(state.latent, state.views["behavior"].means[state.z])
 
 
@@ -188,13 +192,12 @@ def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: p
         monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", most)
         likelihood = dv.SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
         model = Model(ChineseRestaurant(), forum.features / forum.features.std(), likelihood, 20, pooled=True)
-        state = gibbs.start(np.random.default_rng(0), model, np.arange(20) % 4)
-        moving = gibbs.Moving.of(np.random.default_rng(0), model, state)
-        assert (moving.terms.gram.size > 0) == (most > 0)
-        moving.sweep_by_blocks(stream_of(np.random.default_rng(5)), 3)
-        moved.append(moving)
+        state = GibbsEngine(3).start(np.random.default_rng(0), model, np.arange(20) % 4)
+        working = working_state(np.random.default_rng(0), model, state, 3)
+        assert (working.terms.gram.size > 0) == (most > 0)
+        moved.append(engine.run_by_blocks(stream_of(np.random.default_rng(5)), working)[0])
     np.testing.assert_array_equal(moved[0].z, moved[1].z)
-    np.testing.assert_allclose(moved[0].latent, moved[1].latent, rtol=1e-8)
+    np.testing.assert_allclose(moved[0].views[-1].vectors, moved[1].views[-1].vectors, rtol=1e-8)
 
 
 # Five users: every partition, with base, noise and α held fixed.
@@ -232,30 +235,26 @@ def enumerated(kind: tuple[str, int | None], with_features: bool) -> dict[tuple[
     return {labels: float(np.exp(value - total)) for labels, value in logs.items()}
 
 
-def chain(rng: np.random.Generator, model: Model, n_auxiliary: int, n: int) -> list[tuple[int, ...]]:
+def chain(rng: np.random.Generator, model: Model, n_auxiliary: int, n: int, draw_vectors: Any) -> list[tuple[int, ...]]:
     """Partitions drawn by the shipped moves of components and assignments alone."""
-    centre = (np.array([CENTRE]), np.array([[PRECISION]]))
     n_components = model.partition.n_components or 1
-    views: dict[str, Any] = {"behavior": PooledState(np.full((n_components, 1), CENTRE), *centre)}
-    base = (np.array([BASE["base_mean"]]), np.array([[BASE["base_precision"]]]), np.array([[BASE["base_covariance"]]]))
+    centre = np.array([CENTRE]), np.array([[PRECISION]])
+    views: dict[str, Any] = {"behavior": SharedVectorState(np.full((n_components, 1), CENTRE), *centre)}
     if model.features is not None:
-        components = GaussianView(1).draw_prior(rng, n_components).components
-        views["features"] = GaussianState(components, *base, BASE["base_dof"])
+        views["features"] = GaussianState(GaussianView(1).draw_prior(rng, n_components).components, FIXED)
     params = {"noise_precision": NOISE, "coefficients": np.empty(0)}
     state = State(np.zeros(N_USERS, dtype=np.int64), ALPHA, views, np.full((N_USERS, 1), CENTRE), params)
     draws = []
     for _ in range(n):
-        moving, stream = gibbs.Moving.of(np.random.default_rng(0), model, state), stream_of(rng)
-        means, *_ = pooled.redraw_pooled(
-            stream, moving.z, moving.latent, moving.columns[2], moving.latent_base, tuple(moving.terms)
-        )
-        features: Any = moving.columns[:2]
+        working, stream = working_state(rng, model, state, n_auxiliary), stream_of(rng)
+        features, own = working.views
+        own = own._replace(means=draw_vectors(stream, working.z, working.terms, own))
         if model.features is not None:
-            sums = gaussian.cluster_sums(model.features, moving.z, moving.columns[0])
-            features = Components(*gaussian.draw_components(stream, *sums, *moving.base))
-        moving.columns = (*features, means, moving.columns[3])
-        moving.redraw_assignments(stream, n_auxiliary)
-        state = moving.state(moving.latent, params)
+            sums = gaussian.cluster_sums(model.features, working.z, features.components.means)
+            features = features._replace(components=gaussian.draw_components(stream, sums, FIXED))
+        working = split_merge.run(stream, working._replace(views=(features, own)))
+        working = blocks.assign(stream, working)
+        state = engine._after(model, working, working.views[-1].vectors, params)
         draws.append(canonical(state.z))
     return draws
 
@@ -277,9 +276,11 @@ def test_frequencies_of_partitions(
     assert worst_frequency(model, enumerated(kind, with_features), 12_000) < ACCEPT
 
 
-def worst_frequency(model: Model, exact: dict[tuple[int, ...], float], n: int) -> float:
+def worst_frequency(
+    model: Model, exact: dict[tuple[int, ...], float], n: int, draw_vectors: Any = shared.draw_vectors
+) -> float:
     """The largest |z| of the frequencies of partitions that are not rare."""
-    draws = chain(np.random.default_rng(1), model, 2, n)
+    draws = chain(np.random.default_rng(1), model, 2, n, draw_vectors)
     frequent = [labels for labels, probability in exact.items() if probability > 0.005]
     hits = np.array([[draw == labels for labels in frequent] for draw in draws], dtype=float)
     assert len(frequent) > 10
@@ -290,9 +291,9 @@ def worst_frequency(model: Model, exact: dict[tuple[int, ...], float], n: int) -
 @pytest.mark.slow
 def test_residuals_that_stay_behind_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 0)
-    residuals_stay_behind(monkeypatch)
+    wrong = substituted(shared.draw_vectors, *residuals_stay_behind())
     model = forum_model(FiniteDirichlet(3), None)
-    assert worst_frequency(model, enumerated(("finite", 3), False), 12_000) > REJECT
+    assert worst_frequency(model, enumerated(("finite", 3), False), 12_000, wrong) > REJECT
 
 
 # Coefficients of covariates.

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.noise import draw_noise
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.regression import TILES, draw_by_coefficients
 from dualview.numerics.streams import random, standard_normal
 
@@ -36,7 +36,7 @@ class Conjugate(NamedTuple):
         return cls(np.empty(0), np.empty((0, 0)), np.empty(0), np.empty((0, 0)), np.empty(0), 0.0)
 
 
-@compiled
+@in_place
 def refresh(latent, terms, conjugate):
     """In place: residuals, and what the gram matrix's way needs, from the latent vectors and coefficients as they stand."""
     starts, rows, loads, residual = terms.starts, terms.rows, terms.loads, terms.residual
@@ -85,7 +85,7 @@ def draw_together(rng, z, precision, conjugate, view):
     return True
 
 
-@compiled
+@in_place
 def misfit(residual):
     """Σ r²."""
     total = 0.0
@@ -108,7 +108,7 @@ def redraw_conjugate(rng, z, terms, conjugate, view):
     return True
 
 
-@compiled
+@in_place
 def log_conjugate(terms, conjugate):
     """ln p(outcome, s, e | latent) up to a constant, (M8) and (M9), from fresh residuals."""
     residual, precision, coefficients = terms.residual, terms.precision[0], conjugate.coefficients

@@ -7,7 +7,7 @@ for q = 1. Vectors of q D numbers hold Γ row by row.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -219,6 +219,14 @@ class LinkedLikelihood(Likelihood):
     def log_density(self, deviations: Array, params: Params) -> float:
         inside = self.inner.log_density(self.functions(deviations, params), self._own(params))
         return inside + self.link.log_density(self._slopes(params))
+
+    def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:
+        """Those of the likelihood inside, and of Γ and t, (M13)."""
+        slopes = np.asarray(reported["slopes"])
+        slopes = slopes.reshape(len(slopes), -1, slopes.shape[-1])
+        working = self.units.inverse @ slopes @ self.feature_units.factor
+        of_slopes = [self.link.log_density(Slopes(*one)) for one in zip(working, reported["slope_precision"], strict=True)]
+        return self.inner.log_priors(self._own(reported), z) | {"slopes": np.array(of_slopes)}
 
     def draw_prior(self, rng: np.random.Generator, z: Labels) -> Params:
         return self.inner.draw_prior(rng, z) | self.link.draw_prior(rng).params()

@@ -101,6 +101,10 @@ class LogitPanel(Likelihood):
         odds, coefficients = self.log_odds(latent, params["coefficients"]), params["coefficients"]
         return float(log_expit(self._signs * odds).sum() - 0.5 * coefficients @ coefficients)
 
+    def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:  # noqa: ARG002
+        """Of the coefficients, where there are any."""
+        return {"coefficients": -0.5 * (reported["coefficients"] ** 2).sum(axis=-1)} if self.n_coefficients else {}
+
     def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:  # noqa: ARG002
         return {"coefficients": rng.standard_normal(self.n_coefficients)}
 

@@ -5,7 +5,7 @@ s is shared by all, or each cluster has its own. The panel's design and outcome 
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,14 @@ class PanelRegression(Likelihood):
         precision = noise[self.panel.user] if self.by_cluster else noise
         likelihood = 0.5 * float((np.log(precision) - precision * squares).sum())
         return likelihood + sum(self._working_prior.log_density(float(value)) for value in np.unique(noise))
+
+    def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:
+        """Of the noise; where clusters have their own, the sum over them."""
+        noise, (variance, dof) = np.asarray(reported["noise_precision"]), self.noise_prior
+        log_density = (0.5 * dof - 1.0) * np.log(noise) - 0.5 * dof * variance * noise
+        if self.by_cluster:  # every user has that of its cluster
+            log_density = (log_density / np.array([np.bincount(own)[own] for own in z])).sum(axis=1)
+        return {"noise_precision": np.asarray(log_density)}
 
     def draw_prior(self, rng: np.random.Generator, z: Users) -> Params:
         prior = self._working_prior

@@ -190,6 +190,15 @@ class ThreadRegression(Likelihood):
         likelihood = 0.5 * len(residual) * math.log(precision) - 0.5 * precision * float(residual @ residual)
         return float(likelihood - 0.5 * coefficients @ coefficients + G(1.0, 1.0).log_density(precision))
 
+    def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:  # noqa: ARG002
+        """Of the noise, (M9), and of the coefficients."""
+        noise = np.asarray(reported["noise_precision"])
+        found = {"noise_precision": -0.5 * np.log(noise) - 0.5 * self.noise_variance * noise}
+        if self.n_coefficients:
+            standard = self.coefficient_units.to_working(np.asarray(reported["coefficients"]))
+            found["coefficients"] = -0.5 * (standard**2).sum(axis=-1)
+        return found
+
     def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:  # noqa: ARG002
         """s_y from (M9), coefficients from their prior."""
         return {

@@ -24,6 +24,8 @@ from dualview.engines.gibbs.packed_draws import record_of
 from dualview.engines.gibbs.working import Outcome, WorkingState
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
+from dualview.numerics.compiling import uncached_twin
+from dualview.numerics.dispatch import is_own
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
 from dualview.views.gaussian.view import no_view
@@ -62,7 +64,7 @@ class GibbsEngine(Engine):
 
     def advance(self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]) -> tuple[State, Info]:
         """Some steps: many in one compiled call where the likelihood can be redrawn inside it, else one."""
-        at_once = model.n_users <= assignment.BLOCK and not model.pooled
+        at_once = not model.pooled and (model.n_users <= assignment.BLOCK or _with_others(model))
         conjugate = _conjugate(model, state) if at_once else None
         if conjugate is not None:
             return self._advance_at_once(rng, model, state, keep, *conjugate)
@@ -72,7 +74,7 @@ class GibbsEngine(Engine):
             terms = model.likelihood.terms(rng, state.latent, state.params)
         working = self.working_state(model, state, terms)
         if at_once:
-            done = steps.run_steps(streams_of(rng, 1), np.zeros(1, dtype=np.bool_), working, Conjugate.none())
+            done = _run_steps(working)(streams_of(rng, 1), np.zeros(1, dtype=np.bool_), working, Conjugate.none())
             working, collapsed = done.state, done.collapsed
         else:
             working, collapsed = run_by_blocks(stream_of(rng), working)
@@ -114,7 +116,8 @@ class GibbsEngine(Engine):
     ) -> tuple[State, Info]:
         """:meth:`advance` in one compiled call."""
         before = rng.bit_generator.state if len(keep) > 1 else {}
-        done = steps.run_steps(streams_of(rng, len(keep)), keep, self.working_state(model, state, terms), conjugate)
+        working = self.working_state(model, state, terms)
+        done = _run_steps(working)(streams_of(rng, len(keep)), keep, working, conjugate)
         working = done.state
         _check(model, working, done.collapsed)
         if done.n_steps < len(keep):  # the generator as if no more had been asked for
@@ -164,8 +167,18 @@ def _conjugate(model: Model, state: State) -> tuple[Terms, Conjugate] | None:
 
 def _independent(model: Model) -> bool:
     """Whether users are many and depend on each other through their clusters only: then tables hold what observations say."""
-    likelihood = model.likelihood
-    return model.n_users > assignment.BLOCK and likelihood is not None and likelihood.one_user_each and not model.pooled
+    likelihood, many = model.likelihood, model.n_users > assignment.BLOCK and not _with_others(model)
+    return many and likelihood is not None and likelihood.one_user_each and not model.pooled
+
+
+def _with_others(model: Model) -> bool:
+    """Whether some view is of a kind from outside the package."""
+    return not all(is_own(type(view)) for view in model.views.values())
+
+
+def _run_steps(working: WorkingState) -> Any:
+    """``steps.run_steps``, compiled anew in each process where a view is of a kind from outside the package."""
+    return steps.run_steps if all(is_own(type(view)) for view in working.views) else uncached_twin(steps.run_steps)
 
 
 def _latent_prior(model: Model, working: WorkingState) -> Prior:

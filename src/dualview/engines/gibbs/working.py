@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.numerics.compiling import compiled, inlined
+from dualview.numerics.compiling import compiled, in_place, inlined
 from dualview.numerics.messages import Terms
 from dualview.views.verbs import compact_each, grow_each
 
@@ -97,7 +97,7 @@ def count_users(z, n_components, n_auxiliary, n_columns):
     return counts
 
 
-@compiled
+@in_place
 def columns_in_use(counts):
     """The columns up to the last that is not free."""
     n = counts.shape[0]

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.hyperprior import PUBLISHED
 from dualview.numerics.linalg import cholesky
 from dualview.numerics.special import log1pmx, stirling_remainder
@@ -32,7 +32,7 @@ def log_wishart_constant(dof, spare, n_dims):
     return value
 
 
-@compiled
+@in_place
 def misfit(factor, base_covariance, base_factor, product, column):
     """ln|S W_0| − tr(S W_0) + D ≤ 0 for S = T Tᵀ, accurate also when S ≈ W_0⁻¹ and when S is nearly singular.
 
@@ -79,7 +79,7 @@ def _misfit_near_identity(matrix):
     return total
 
 
-@compiled
+@in_place
 def log_normal(x, mean, factor):
     """ln N(x; μ, (T Tᵀ)⁻¹)."""
     n_dims = x.shape[0]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.dispatch import register
 from dualview.numerics.draws import log_root
 from dualview.numerics.hyperprior import Hyperprior
@@ -76,19 +76,19 @@ def open_columns(rng, n_auxiliary, n_room, marginal, view):
     return Gaussian(view.vectors, view.rows, components, cores, view.base, view.hyperprior)
 
 
-@compiled
+@in_place
 def open_column(rng, column, view):
     draw_into(rng, column, column + 1, view.components, view.base)
     retire(column, view)
 
 
-@compiled
+@in_place
 def retire(column, view):
     if view.cores.shape[0] > 0:
         marginalise_mean(column, view.components, view.cores, view.base)
 
 
-@compiled
+@in_place
 def adopt(rng, u, column, view):
     if view.cores.shape[0] > 0:
         draw_mean(rng, column, view.vectors[u], view.components, view.cores, view.base)
@@ -149,20 +149,20 @@ def collapsed(view):
     return conditionals.collapsed(view.base.covariance)
 
 
-@compiled
+@in_place
 def log_density(z, start, view):
     if view.vectors.shape[1] == 0:
         return start
     return start + density.log_view(view.vectors, z, view.components, view.base, view.hyperprior)
 
 
-@compiled
+@in_place
 def base_width(view):
     n_dims = view.vectors.shape[1]
     return n_dims + 2 * n_dims * n_dims + 1 if n_dims > 0 else 0
 
 
-@compiled
+@in_place
 def put_base(row, at, view):
     if view.vectors.shape[1] == 0:
         return at
@@ -171,13 +171,13 @@ def put_base(row, at, view):
     return at + 1
 
 
-@compiled
+@in_place
 def component_width(view):
     n_dims = view.vectors.shape[1]
     return n_dims + n_dims * n_dims
 
 
-@compiled
+@in_place
 def put_component(row, at, column, view):
     return put(row, put(row, at, view.components.means[column]), view.components.factors[column])
 
@@ -216,7 +216,7 @@ def redraw_latent(rng, z, terms, view):  # noqa: ARG001
     return redraw(rng, z, view)
 
 
-@compiled
+@in_place
 def weigh(exponents, weights, message, view):
     means, factors = view.components.means, view.components.factors
     n_dims = view.vectors.shape[1]
@@ -234,7 +234,7 @@ def weigh(exponents, weights, message, view):
                 exponents[c] += evidence(means[c], factors[c], ratio_of(c, message), message)
 
 
-@compiled
+@in_place
 def settle(rng, u, column, message, view):
     latent, mean, factor = view.vectors, view.components.means[column], view.components.factors[column]
     ratio = ratio_of(column, message)

@@ -16,7 +16,7 @@ of A.
 
 import numpy as np
 
-from dualview.numerics.compiling import compiled, reordered
+from dualview.numerics.compiling import compiled, in_place, reordered
 from dualview.numerics.linalg import factorise, loses_digits, solve_lower, solve_lower_transposed
 from dualview.numerics.messages import curvature_of, gradient_of, row_times, shift
 from dualview.numerics.streams import random, standard_normal
@@ -30,7 +30,7 @@ TABLE = 1 << 17
 PIECES = 16
 
 
-@compiled
+@in_place
 def one_user_each(rows):
     """Whether the observations stand in the order of their users, so that none of them is of two users."""
     for j in range(1, rows.shape[0]):
@@ -39,7 +39,7 @@ def one_user_each(rows):
     return True
 
 
-@compiled
+@in_place
 def add_prior(group, means, base, linear, matrix):
     """In place: b and A of a group gain what the prior (M2) of its means brings."""
     n_dims = means.shape[1]
@@ -69,7 +69,7 @@ def add_gram(places, z, latent, terms, linear, matrix):
                 matrix[i, place] += precision * merged[i, v]
 
 
-@compiled
+@in_place
 def tabulate_effects(begin, end, places, z, terms, heads, effects):
     """In place: effects (numbers, observations of a piece) become the e_i of the observations from begin to end.
 
@@ -189,7 +189,7 @@ def step_of_group(rng, group, places, z, means, base, latent, terms):
     return step
 
 
-@compiled
+@in_place
 def take_step(step, places, z, means, latent, terms):
     """In place on means, latent and, where there is no gram matrix, residuals: the components with a place take their step."""
     n_components, n_dims = means.shape

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from dualview.numerics.compiling import compiled, inlined
+from dualview.numerics.compiling import compiled, in_place, inlined
 from dualview.numerics.hyperprior import PUBLISHED
 from dualview.numerics.linalg import add_to_cholesky, scaled, solve_lower, squared_singular_values
 from dualview.numerics.slice_sampling import sampler
@@ -74,7 +74,7 @@ def _log_determinant(roots, k, inverse):
     return total + math.log(product)
 
 
-@compiled
+@in_place
 def _log_marginal(dof, counts, roots):
     """ln p(vectors | z, μ, W_0, β) up to a constant in β, for β that are not large."""
     n_components, n_dims = roots.shape
@@ -89,7 +89,7 @@ def _log_marginal(dof, counts, roots):
     return total - 0.5 * n_dims * n_users * math.log(0.5 * dof)
 
 
-@compiled
+@in_place
 def _log_marginal_of_large(dof, spare, counts, roots):
     """The same, by differences that keep their digits however large β is; spare = β − D + 1."""
     n_components, n_dims = roots.shape
@@ -105,7 +105,7 @@ def _log_marginal_of_large(dof, spare, counts, roots):
     return total
 
 
-@compiled
+@in_place
 def _log_determinants(dof, scale, counts, roots):
     """−Σ_k (β + n_k)/2 ln|I + (c β W_0)⁻¹ C_k| − (n_k D/2) ln c."""
     n_components, n_dims = roots.shape
@@ -122,7 +122,7 @@ def _log_determinants(dof, scale, counts, roots):
     return total - 0.5 * n_dims * n_users * math.log(scale)
 
 
-@compiled
+@in_place
 def log_dof_density(log_spare, parameters):
     """Log density of y = ln(β − β_min) without the S_k; parameters: counts, roots, β_min − D + 1."""
     counts, roots, least = parameters
@@ -137,7 +137,7 @@ def log_dof_density(log_spare, parameters):
     return prior + _log_marginal_of_large(dof, spare + least, counts, roots)
 
 
-@compiled
+@in_place
 def log_scale_density(log_scale, parameters):
     """Log density of t = ln c along W_0 → c W_0, without the S_k; parameters: counts, roots, β, tr W_0."""
     counts, roots, dof, trace = parameters
@@ -162,7 +162,7 @@ def draw_scales(rng, counts, roots, trace, dof, hyperprior=PUBLISHED):
     return scale, math.exp(log_spare) + smallest
 
 
-@compiled
+@in_place
 def log_column_density(log_scale, parameters):
     """Log density of t = ln c along one column of L, without the S_k; parameters: counts, h (K, 1), β, |l_d|², D, d."""
     counts, heights, dof, square, n_dims, d = parameters
@@ -215,7 +215,7 @@ def redraw_columns(rng, counts, whitened, base_factor, dof):
                 whitened[k, d, j] /= root
 
 
-@compiled
+@in_place
 def log_latent_scale_density(log_scale, parameters):
     """Log density of t = ln c along W_0 → c W_0, S_k → S_k/c, f_u − μ_{z_u} → √c (f_u − μ_{z_u}).
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.dispatch import register
 from dualview.numerics.draws import log_root, normal, wishart_factor
 from dualview.numerics.linalg import add_to_cholesky, cholesky, factorise, join_cholesky, multiply, outer_square, solve_lower
@@ -46,7 +46,7 @@ class GaussianSplit(NamedTuple):
     constant: float
 
 
-@compiled
+@in_place
 def join_moments(u, s, n, vectors, moments, work):
     """In place: user u joins a set of n users."""
     share = 1.0 / (n + 1.0)
@@ -76,12 +76,12 @@ def split_start(z, counts, view):
     return GaussianSplit(view.vectors, view.components, base, root, clusters, sets, proposed, work, constant)
 
 
-@compiled
+@in_place
 def splittable(split):
     return split.base.dof <= _LARGEST_DOF
 
 
-@compiled
+@in_place
 def set_user(s, u, split):
     for i in range(split.vectors.shape[1]):
         split.sets.averages[s, i] = split.vectors[u, i]
@@ -89,7 +89,7 @@ def set_user(s, u, split):
             split.sets.spreads[s, i, j] = split.root[i, j]
 
 
-@compiled
+@in_place
 def set_column(s, column, split):
     for i in range(split.root.shape[0]):
         split.sets.averages[s, i] = split.clusters.averages[column, i]
@@ -99,7 +99,7 @@ def set_column(s, column, split):
     join_cholesky(split.sets.spreads[s], split.clusters.spreads[column], split.work[0])
 
 
-@compiled
+@in_place
 def set_both(n, column, n_column, split):
     averages, spreads, work = split.sets.averages, split.sets.spreads, split.work[0]
     share = n_column / (n + n_column)
@@ -114,12 +114,12 @@ def set_both(n, column, n_column, split):
     add_to_cholesky(spreads[2], work)
 
 
-@compiled
+@in_place
 def join(u, s, n, split):
     join_moments(u, s, n, split.vectors, split.sets, split.work[0])
 
 
-@compiled
+@in_place
 def learn(column, z, split):
     n, clusters = 0, split.clusters
     for i in range(split.vectors.shape[1]):
@@ -132,7 +132,7 @@ def learn(column, z, split):
             n += 1
 
 
-@compiled
+@in_place
 def propose(rng, s, n, split):
     wishart_factor(rng, split.base.dof + n - 1.0, split.sets.spreads[s], split.proposed[s])
 
@@ -163,7 +163,7 @@ def log_weight(s, n, split):
     return total
 
 
-@compiled
+@in_place
 def level(s, n, split):
     product, total = (split.base.dof + n) * n / (n + 1.0), 0.0
     for i in range(split.root.shape[0]):
@@ -171,7 +171,7 @@ def level(s, n, split):
     return total
 
 
-@compiled
+@in_place
 def squared_length(vector, centre, factor, work):
     """|C⁻¹ (x − a)|², C = factor lower."""
     square = 0.0
@@ -184,13 +184,13 @@ def squared_length(vector, centre, factor, work):
     return square
 
 
-@compiled
+@in_place
 def distance(u, s, n, split):
     square = squared_length(split.vectors[u], split.sets.averages[s], split.sets.spreads[s], split.work[0])
     return 0.5 * (split.base.dof + n) * math.log1p(square * n / (n + 1.0))
 
 
-@compiled
+@in_place
 def squared_distance(own, is_set, column, to_set, split):
     average = split.sets.averages[own] if is_set else split.clusters.averages[own]
     other = split.sets.averages[column] if to_set else split.clusters.averages[column]

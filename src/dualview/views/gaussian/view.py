@@ -11,7 +11,7 @@ from scipy.special import multigammaln
 
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.numerics.streams import stream_of
-from dualview.views.base import Array, Base, Components, Labels
+from dualview.views.base import Array, Base, Components, Labels, View
 from dualview.views.gaussian import conditionals, density
 from dualview.views.gaussian.kind import Gaussian
 
@@ -39,7 +39,7 @@ class GaussianState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GaussianView:
+class GaussianView(View):
     """(M1) to (M7) for vectors of n_dims dimensions, with the paper's R_0 and β or, by the hyperprior, lighter tails."""
 
     n_dims: int

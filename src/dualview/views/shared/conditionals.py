@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.draws import normal
 from dualview.numerics.grouping import by_component
 from dualview.numerics.linalg import cholesky, loses_digits
@@ -42,7 +42,7 @@ class Effects(NamedTuple):
     seen: NDArray[np.bool_]
 
 
-@compiled
+@in_place
 def gather(first, end, members, terms, effects):
     """In place: effects of a group, which were zero; returns the number of observations touched."""
     n_dims, n_touched, seen = terms.loads.shape[1], 0, effects.seen
@@ -61,7 +61,7 @@ def gather(first, end, members, terms, effects):
     return n_touched
 
 
-@compiled
+@in_place
 def equations(n_touched, terms, effects, gradient, curvature):
     """In place: gradient and the lower half of curvature, which were zero."""
     values, precision = effects.values, terms.precision
@@ -76,7 +76,7 @@ def equations(n_touched, terms, effects, gradient, curvature):
                     curvature[i, j] += weighted * values[row, j]
 
 
-@compiled
+@in_place
 def equations_of_gram(first, end, members, vectors, terms, gradient, curvature):
     """``equations`` for terms that have a gram matrix."""
     users, begins, z, precision = members.users, members.begins, members.z, terms.precision[0]
@@ -89,7 +89,7 @@ def equations_of_gram(first, end, members, vectors, terms, gradient, curvature):
             curvature[own, z[v] - first] += precision * terms.gram[u, v]
 
 
-@compiled
+@in_place
 def add_prior(first, end, means, view, linear, precision):
     """In place: the law of a group's step δ, (C16): linear term and precision from gradient and curvature."""
     n_dims = means.shape[1]
@@ -101,7 +101,7 @@ def add_prior(first, end, means, view, linear, precision):
                 precision[column + i, column + j] += view.precision[i, j]
 
 
-@compiled
+@in_place
 def clear(n_touched, step, terms, effects):
     """In place: residuals after a group's step; effects are zero again."""
     for place in range(n_touched):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.dispatch import register
 from dualview.numerics.hyperprior import Hyperprior
 from dualview.numerics.messages import gain, ratio_of
@@ -49,19 +49,9 @@ def open_columns(rng, n_auxiliary, n_room, marginal, view):  # noqa: ARG001
     return with_means(means, view)
 
 
-@compiled
+@in_place
 def open_column(rng, column, view):
     draw_means(rng, column, column + 1, view.means, view.mean, view.precision)
-
-
-@compiled
-def retire(column, view):
-    """Auxiliary components keep their vectors."""
-
-
-@compiled
-def adopt(rng, u, column, view):
-    """Nothing was integrated out."""
 
 
 @compiled
@@ -81,11 +71,6 @@ def compact(counts, n_kept, view):
 
 
 @compiled
-def collapsed(view):  # noqa: ARG001
-    return False
-
-
-@compiled
 def move_together(rng, z, terms, view):  # noqa: ARG001
     return view
 
@@ -97,14 +82,14 @@ def redraw_latent(rng, z, terms, view):
     return SharedVector(view.vectors, means, mean, precision, view.hyperprior)
 
 
-@compiled
+@in_place
 def weigh(exponents, weights, message, view):
     for c in range(weights.shape[0]):
         if weights[c] != 0.0:
             exponents[c] += ratio_of(c, message) * gain(view.means[c], message)
 
 
-@compiled
+@in_place
 def settle(rng, u, column, message, view):  # noqa: ARG001
     for i in range(view.means.shape[1]):
         message.step[i] = view.means[column, i] - view.vectors[u, i]
@@ -115,11 +100,8 @@ register(
     SharedVector,
     open_columns=open_columns,
     open_column=open_column,
-    retire=retire,
-    adopt=adopt,
     grow=grow,
     compact=compact,
-    collapsed=collapsed,
     move_together=move_together,
     redraw_latent=redraw_latent,
     weigh=weigh,

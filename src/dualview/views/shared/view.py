@@ -10,7 +10,7 @@ import numpy as np
 
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.numerics.streams import stream_of
-from dualview.views.base import Array, Components, Labels
+from dualview.views.base import Array, Components, Labels, View
 from dualview.views.gaussian.conditionals import draw_means
 from dualview.views.gaussian.view import draw_unit_wishart
 from dualview.views.shared import conditionals, density
@@ -38,7 +38,7 @@ class SharedVectorState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SharedVectorView:
+class SharedVectorView(View):
     """(M2), (M4) and (M5) for vectors of n_dims dimensions, f_u = f_{z_u}."""
 
     n_dims: int
@@ -91,7 +91,3 @@ class SharedVectorView:
     def latent_prior(self, record: SharedVector) -> Components:
         """The prior of the vector of each cluster."""
         return Components(*conditionals.prior_of(len(record.means), record.mean, record.precision))
-
-    def is_narrow(self, record: SharedVector, least: float) -> bool:  # noqa: ARG002
-        """Never: there is no spread inside a cluster."""
-        return False

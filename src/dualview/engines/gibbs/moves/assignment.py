@@ -9,14 +9,16 @@ user chooses, and drawn right afterwards: z_u and f_u move together.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.noise import draw_noise, misfit_of, noise_gain, set_noise
 from dualview.engines.gibbs.working import NO_WEIGHT, NOT_FINITE, Outcome, compacted, grown, with_outcome
-from dualview.numerics.compiling import compiled, inlined
+from dualview.numerics.compiling import compiled, in_place, inlined
 from dualview.numerics.draws import invert_cumulative
-from dualview.numerics.messages import listen, new_message, shift
+from dualview.numerics.messages import Message, listen, new_message, shift
 from dualview.numerics.streams import random
 from dualview.partitions.verbs import new_weight, opens, weight
 from dualview.views.verbs import adopt_each, open_column_each, retire_each, score_each, settle, weigh
@@ -24,7 +26,7 @@ from dualview.views.verbs import adopt_each, open_column_each, retire_each, scor
 BLOCK = 6000  # users of one table; not a power of two, so that a user's cells do not share a place in the cache
 
 
-@compiled
+@in_place
 def rescore(table, offset, first, end, column, views):
     """In place: the row of one column, for users from first to end; the table begins with the user at offset."""
     for u in range(first, end):
@@ -32,7 +34,7 @@ def rescore(table, offset, first, end, column, views):
     score_each(table, offset, first, end, column, views)
 
 
-@compiled
+@in_place
 def fill(table, offset, first_column, end_column, state):
     """In place: the rows of the columns in use from first_column to end_column."""
     for c in range(first_column, end_column):
@@ -77,7 +79,7 @@ def leave(rng, own, counts, auxiliary):
     return freed
 
 
-@compiled
+@in_place
 def replace_auxiliary(chosen, counts, auxiliary):
     """In place: a free column takes the chosen one's place among the auxiliary ones; returns it."""
     slot = fresh = 0
@@ -90,7 +92,7 @@ def replace_auxiliary(chosen, counts, auxiliary):
     return fresh
 
 
-@compiled
+@in_place
 def weigh_columns(n_clusters, weights, state):
     """In place: what every column weighs before likelihoods; n_clusters without the user at hand."""
     counts, partition, n_auxiliary = state.counts, state.partition, state.n_auxiliary
@@ -104,7 +106,7 @@ def weigh_columns(n_clusters, weights, state):
             weights[c] = weight(counts[c], partition)
 
 
-@compiled
+@in_place
 def weigh_noises(u, exponents, weights, message, state):
     """In place on exponents and the message's ratios: what the columns' noises bring to user u's observations."""
     terms, misfit = state.terms, misfit_of(u, state.terms)
@@ -114,7 +116,7 @@ def weigh_noises(u, exponents, weights, message, state):
             exponents[c] += noise_gain(message.ratios[c], terms.starts[u + 1] - terms.starts[u], misfit)
 
 
-@compiled
+@in_place
 def open_cluster(rng, chosen, auxiliary, state):
     """In place: the chosen auxiliary component becomes a cluster; returns the column of the fresh one in its place."""
     fresh = replace_auxiliary(chosen, state.counts, auxiliary)
@@ -124,6 +126,14 @@ def open_cluster(rng, chosen, auxiliary, state):
     return fresh
 
 
+class Scratch(NamedTuple):
+    """To work in: weights (C,) and exponents (C,) of the columns, and the message of the user at hand."""
+
+    weights: NDArray[np.float64]
+    exponents: NDArray[np.float64]
+    message: Message
+
+
 @compiled
 def assign(rng, first, end, table, offset, auxiliary, state):
     """In place on table, auxiliary columns and state: redraw z_u and f_u for u = first, first + 1, …, (C11).
@@ -131,12 +141,19 @@ def assign(rng, first, end, table, offset, auxiliary, state):
     Returns the next user and the outcome. It is end when all are done; less when there is no free column left for that user,
     when a cluster was opened and tables hold what observations say, or when that user cannot choose a column.
     """
+    n_columns, n_latent = state.counts.shape[0], 0 if state.tabulated else state.views[-1].vectors.shape[1]
+    scratch = Scratch(np.empty(n_columns), np.empty(n_columns), new_message(n_latent, state.noises.shape[0]))
+    return assign_in_turn(rng, first, end, table, offset, auxiliary, scratch, state)
+
+
+@in_place
+def assign_in_turn(rng, first, end, table, offset, auxiliary, scratch, state):
+    """``assign``, with something to work in."""
     z, counts, terms, observed, latent = state.z, state.counts, state.terms, state.views[:-1], state.views[-1]
     n_columns, n_auxiliary = counts.shape[0], auxiliary.shape[0]
     by_user, n_latent = not state.tabulated, 0 if state.tabulated else latent.vectors.shape[1]
     by_cluster = by_user and state.noises.shape[0] > 0
-    weights, exponents = np.empty(n_columns), np.empty(n_columns)
-    message = new_message(n_latent, n_columns if by_cluster else 0)
+    weights, exponents, message = scratch.weights, scratch.exponents, scratch.message
     n_free = n_clusters = n_opened = 0
     for c in range(n_columns):
         n_free += counts[c] < 0

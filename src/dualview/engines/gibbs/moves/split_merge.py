@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.engines.gibbs.working import columns_in_use, count_users, with_columns
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.dispatch import selected, supports
 from dualview.numerics.draws import invert_cumulative
 from dualview.numerics.streams import random
@@ -61,7 +61,7 @@ class Sides(NamedTuple):
     sizes: NDArray[np.int64]
 
 
-@compiled
+@in_place
 def members(rng, z, i, j, others):
     """In place: the others of the clusters of i and j, in a uniformly random order; returns their number."""
     n = 0
@@ -104,13 +104,13 @@ def allocate(rng, drawn, i, j, z, proposal, splits):
     return total
 
 
-@compiled
+@in_place
 def nearness(own, is_set, column, to_set, splits):
     """What a cluster weighs when one is chosen to merge with, by the distance of the averages."""
     return 1e-6 + 1.0 / (1.0 + 0.1 * total_squared_distance(own, is_set, column, to_set, splits)) ** 4
 
 
-@compiled
+@in_place
 def choose_other(rng, first, counts, near, splits):
     """A cluster other than the first, by how near it is, or −1 if there is none; and the probability that it has."""
     total = 0.0
@@ -123,7 +123,7 @@ def choose_other(rng, first, counts, near, splits):
     return chosen, near[chosen] / total if chosen >= 0 else 0.0
 
 
-@compiled
+@in_place
 def chance_of_other(column, counts, splits):
     """The probability that B would be chosen for A, were A and B there instead of the column."""
     own = nearness(0, True, 1, True, splits)
@@ -134,7 +134,7 @@ def chance_of_other(column, counts, splits):
     return own / total
 
 
-@compiled
+@in_place
 def choose_member(rng, column, n, i, z):
     """One of the n users of a column who are not i."""
     place, j = min(int(random(rng) * n), n - 1), 0
@@ -146,7 +146,7 @@ def choose_member(rng, column, n, i, z):
         j += 1
 
 
-@compiled
+@in_place
 def weight_of_column(s, column, n, log_weights, partition, splits):
     """ln w of a cluster that there is, with what it adds to the prior; by set s where it is not yet in log_weights."""
     if math.isnan(log_weights[column]):
@@ -155,7 +155,7 @@ def weight_of_column(s, column, n, log_weights, partition, splits):
     return log_weights[column]
 
 
-@compiled
+@in_place
 def relabel(splitting, first, second, j, proposal, state):
     """In place: the clusters of A and B, or of C, in place of what there was. Returns the columns of A (or C) and B."""
     z, counts, sizes = state.z, state.counts, proposal.sizes
@@ -235,7 +235,7 @@ def split_and_merge(rng, n_moves, state):
     return n_splits, n_merges
 
 
-@compiled
+@in_place
 def all_of(values):
     """Whether all are true."""
     for value in values:
@@ -244,17 +244,18 @@ def all_of(values):
     return True
 
 
-@compiled
+@in_place
 def draw_moves(rng, state):
-    """How many moves a sweep has; none where users open no clusters or clusters have a noise of their own."""
-    return MOVES if opens(state.partition) and state.terms.noise.shape[0] == 0 and random(rng) < SHARE else 0
+    """How many moves a sweep has; none where clusters have a noise of their own."""
+    return MOVES if state.terms.noise.shape[0] == 0 and random(rng) < SHARE else 0
 
 
 @compiled
 def with_new_columns(rng, n_moves, state):
     """The state with auxiliary components and free columns, where users can open clusters."""
-    n_components = state.counts.shape[0]
-    n_auxiliary, n_room = (state.n_auxiliary, ROOM + n_moves) if opens(state.partition) else (0, 0)
+    if not opens(state.partition):
+        return state
+    n_components, n_auxiliary, n_room = state.counts.shape[0], state.n_auxiliary, ROOM + n_moves
     views = open_columns_each(rng, n_auxiliary, n_room, not state.tabulated, state.views)
     counts = count_users(state.z, n_components, n_auxiliary, n_components + n_auxiliary + n_room)
     return with_columns(state, counts, views, state.noises)
@@ -263,12 +264,12 @@ def with_new_columns(rng, n_moves, state):
 @compiled
 def run_with_moves(rng, state):
     """``run`` where every view can be split."""
+    if not opens(state.partition):
+        return state
     n_moves = draw_moves(rng, state)
     state = with_new_columns(rng, n_moves, state)
     split_and_merge(rng, n_moves, state)
-    n_columns = state.counts.shape[0]
-    if opens(state.partition):
-        n_columns = min(columns_in_use(state.counts) + ROOM, n_columns)
+    n_columns = min(columns_in_use(state.counts) + ROOM, state.counts.shape[0])
     return with_columns(state, state.counts[:n_columns], state.views, state.noises)
 
 

@@ -1,0 +1,75 @@
+"""Do default fits end with a passed verdict, and when? ``python -m benchmarks.finished [seeds] [scenario ...]``.
+
+Each scenario of the paper, 50 users and 100 threads, in so many worlds (20), each with a sampler's seed of its own: fits with
+default settings, one after the other, with as many chains at a time as there are cores. Seconds are of the whole fit, looks and
+verdict included; what is compiled is compiled before. A fit that has not passed ends at the usual limit of draws. The last
+columns say how well a finished fit does: the adjusted Rand index of its partition estimate against the truth.
+"""
+
+import math
+import sys
+import time
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+import dualview as dv
+from benchmarks import mixing
+
+
+class Fit(NamedTuple):
+    """One fit."""
+
+    passed: bool
+    seconds: float
+    cpu_seconds: float
+    n_iterations: int
+    share_of_warmup: float
+    rand: float
+
+
+def fitted(scenario: str, seed: int) -> Fit:
+    forum = getattr(dv.datasets, scenario)(50, 100, seed=seed)
+    behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+    began, cpu = time.monotonic(), time.process_time()
+    model = dv.DualViewMixture(random_state=seed).fit(forum.features, behavior)
+    seconds, cpu = time.monotonic() - began, time.process_time() - cpu
+    post = model.posterior_
+    assert post.length is not None
+    share = post.length.n_warmup / post.length.n_iterations
+    rand = float(adjusted_rand_score(forum.labels, model.labels_))
+    return Fit(post.converged, seconds, cpu, post.length.n_iterations, share, rand)
+
+
+def line(scenario: str, fits: list[Fit]) -> str:
+    """A row: fits that passed, then medians with the largest in brackets, and the mean Rand index with its standard error."""
+    passed, *numbers = np.array(fits, dtype=float).T
+    cells = [
+        f"{np.median(values):{form}} ({values.max():{form}})"
+        for values, form in zip(numbers[:3], (".1f", ".1f", ",.0f"), strict=True)
+    ]
+    rand = f"{numbers[4].mean():.3f} ± {numbers[4].std(ddof=1) / math.sqrt(len(fits)):.3f}" if len(fits) > 1 else "–"
+    shares = f"{np.median(numbers[3]):.0%}"
+    return f"| {scenario} | {int(passed.sum())} of {len(fits)} | {' | '.join(cells)} | {shares} | {rand} |"
+
+
+def main(n_seeds: int, scenarios: list[str]) -> None:
+    """A table of all scenarios, and whether 95 % of all fits have passed."""
+    everything: list[Fit] = []
+    fitted(scenarios[0], 0)  # compiles
+    print("| scenario | passed | seconds | CPU seconds | iterations a chain | warm-up | adjusted Rand index |")
+    print("|---|---|---|---|---|---|---|")
+    for scenario in scenarios:
+        fits = [fitted(scenario, seed) for seed in range(n_seeds)]
+        print(line(scenario, fits), flush=True)
+        everything += fits
+    share = np.mean([fit.passed for fit in everything])
+    print(f"\n{share:.1%} of {len(everything)} default fits pass; wanted at least 95 %.")
+
+
+if __name__ == "__main__":
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 20, sys.argv[2:] or list(mixing.SCENARIOS))

@@ -1,0 +1,132 @@
+"""One chain: it runs a round at a time, from where it stands, and can be stopped and saved after any call of its engine."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dualview.chains.checkpoint import ChainFiles
+from dualview.chains.run_folder import RunFolder
+from dualview.chains.schedule import Round, Schedule
+from dualview.chains.snapshot import Snapshot
+from dualview.chains.storage import Piece, Record, Store, joined
+from dualview.engines.base import Engine
+from dualview.errors import DegenerateError
+from dualview.model import Model
+
+_LOOKS = 100  # times that progress is told of, at least
+
+Progress = Callable[[int, int, int], None]  # chain, iterations done, clusters now
+Starts = Callable[[np.random.Generator], NDArray[np.int64]]
+
+
+class Position(NamedTuple):
+    """Where a chain stands: its last snapshot, None before its start, and its files, where the run has a folder."""
+
+    snapshot: Snapshot | None = None
+    files: ChainFiles | None = None
+    n_clusters: int = 0
+
+    @property
+    def iteration(self) -> int:
+        return 0 if self.snapshot is None else self.snapshot.iteration
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who looks on, and what can end a round before its time: a request to stop, or a moment of ``time.monotonic``.
+
+    patient: a chain moves by one call of its engine at least, however late it is.
+    """
+
+    progress: Progress | None = None
+    stop: threading.Event | None = None
+    until: float | None = None
+    patient: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        return (self.stop is not None and self.stop.is_set()) or (self.until is not None and time.monotonic() >= self.until)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One chain: where its numbers come from, who makes its steps, how it starts, how long it runs, where its draws go."""
+
+    index: int
+    seed: np.random.SeedSequence
+    model: Model
+    engine: Engine
+    starts: Starts
+    schedule: Schedule
+    folder: RunFolder | None = None
+    interval: float = 1.0
+
+    def run(self, progress: Progress | None = None, stop: threading.Event | None = None) -> Record:
+        """All draws of a chain of fixed length by itself, or those made until somebody asked to stop."""
+        *_, last = self.schedule.rounds()
+        position, piece = self.advance(self.position(), last, Watch(progress, stop))
+        pieces = [piece] if position.files is None else position.files.pieces(self.schedule.spacing)
+        return joined(pieces, last.stride, self.schedule.spacing)
+
+    def position(self) -> Position:
+        """Where the chain stands: at its last snapshot on disk, or before its start."""
+        if self.folder is None:
+            return Position()
+        files = self.folder.chain(self.index)
+        snapshot = files.snapshot()
+        files.discard_rest()
+        return Position(snapshot, files, 0 if snapshot is None else len(np.unique(snapshot.state.z)))
+
+    def advance(self, position: Position, part: Round, watch: Watch) -> tuple[Position, Piece]:
+        """Run to the end of a round; returns where the chain stands then, and what it has kept unless that is in files."""
+        # Without this the BLAS threads of two chains fight for the same cores.
+        with threadpool_limits(1):
+            try:
+                return self._advance(position, part, watch)
+            except (ValueError, np.linalg.LinAlgError) as error:
+                raise DegenerateError(
+                    f"Sampling ran out of the range of numbers ({error}). Look for extreme values in the features or outcomes, "
+                    "and for columns that take only a few distinct values."
+                ) from error
+
+    def _advance(self, position: Position, part: Round, watch: Watch) -> tuple[Position, Piece]:
+        rng = np.random.default_rng(self.seed)
+        files, spacing = position.files, self.schedule.spacing
+        if position.snapshot is None:
+            iteration, state, moments = 0, self.engine.start(rng, self.model, self.starts(rng)), None
+        else:
+            position.snapshot.restore(rng)
+            snapshot = position.snapshot
+            iteration, state, moments = snapshot.iteration, snapshot.state_of(self.model), snapshot.moments
+        # A summary's moments are of every thin-th state; without a summary only those that are kept leave the engine.
+        apart = part.stride if self.schedule.every is None else spacing.thin
+        store = Store(self.model, self.schedule.every, moments, spacing.n_by(iteration, apart), times=part.stride // apart)
+        began, n_clusters, saved = iteration, position.n_clusters, time.monotonic()
+        at_once = self.engine.steps_at_once(self.model)
+        if watch.progress is not None:  # somebody looks on
+            at_once = min(at_once, max(1, self.schedule.n_iterations // _LOOKS))
+        while iteration < part.stop and (not watch.is_over or (watch.patient and iteration == began)):
+            keep = spacing.mask(iteration, min(at_once, part.stop - iteration), apart)
+            state, info = self.engine.advance(rng, self.model, state, keep)
+            iteration, n_clusters = iteration + info.n_steps, info.n_clusters
+            store.add(info.draws, info.last)
+            if watch.progress is not None:
+                watch.progress(self.index, iteration, n_clusters)
+            if files is not None and time.monotonic() - saved >= self.interval:
+                snapshot = Snapshot.of(iteration, state, rng, store.moments)
+                files.append(Piece(files.iteration, iteration, part.stride, store.drain()), snapshot, spacing)
+                saved = time.monotonic()
+        if iteration == began:
+            return position, Piece(began, began, part.stride, Record({}, {}))
+        snapshot, piece = Snapshot.of(iteration, state, rng, store.moments), Piece(began, iteration, part.stride, store.drain())
+        if files is not None and iteration > files.iteration:
+            files.append(replace(piece, start=files.iteration), snapshot, spacing)
+        return Position(snapshot, files, n_clusters), piece if files is None else Piece(
+            began, began, part.stride, Record({}, {})
+        )

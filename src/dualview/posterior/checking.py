@@ -1,0 +1,58 @@
+"""All checks of a fit, from its posterior and its observations."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.behaviors import Behavior
+from dualview.outcomes import BinaryOutcome
+from dualview.posterior.model_checks import (
+    Check,
+    Checks,
+    Context,
+    outcome_checks,
+    prior_checks,
+    size_checks,
+    vector_checks,
+    view_check,
+)
+from dualview.posterior.posterior import Posterior
+from dualview.posterior.rebuilt import rebuilt_model
+from dualview.posterior.residuals import residuals_of
+
+Array = NDArray[np.float64]
+
+
+def checks_of(post: Posterior, behavior: Behavior | None, views: Sequence[Posterior] | None, seed: int) -> Checks:
+    """Every check that the fit has data for. views: fits to the features alone and to the behaviour alone, where there are."""
+    rng = np.random.default_rng(seed)
+    residuals = residuals_of(post, behavior, seed)
+    context = _context(post, behavior)
+    found: list[Check] = outcome_checks(residuals, context) + vector_checks(rng, residuals, context)
+    found += size_checks(rng, residuals, context)
+    if views is not None:
+        found += view_check(views[0]["z"], views[1]["z"], post["z"])
+    tree = post.to_arviz(["log_prior", "log_likelihood"], behavior=behavior)
+    return Checks(found + prior_checks(tree), residuals)
+
+
+def _context(post: Posterior, behavior: Behavior | None) -> Context:
+    partition, linked = rebuilt_model(post, behavior).partition, "slopes" in post
+    if behavior is None:
+        return Context(None, None, False, linked, partition)
+    data = {name: values for name, (_, values) in behavior.constant_data().items()}
+    params = {name: post.flat(name)[:1] for name in behavior.param_names}
+    binary = isinstance(behavior.forecast(behavior, post.flat("latent")[:1], params, 0).outcome, BinaryOutcome)
+    return Context(data.get("n_participants"), _shares(post, behavior), binary, linked, partition)
+
+
+def _shares(post: Posterior, behavior: Behavior) -> Array | None:
+    """What each cluster of the partition estimate counts for in each observation, (n, C)."""
+    weights = behavior.user_weights()
+    if weights is None:
+        return None
+    labels = post.partition("dahl")
+    members = np.eye(int(labels.max()) + 1)[labels]
+    shares = np.asarray(abs(weights) @ members)
+    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), np.finfo(float).tiny))

@@ -1,0 +1,74 @@
+"""Observations left out one at a time: their densities in every draw, with the latent vectors integrated out."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.behaviors import Behavior
+from dualview.behaviors.base import LatentPrior, LeftOutLaws
+
+if TYPE_CHECKING:
+    from dualview.posterior.posterior import Posterior
+
+Array = NDArray[np.float64]
+
+
+class LatentPriors:
+    """The prior of the users' latent vectors in each draw of a posterior, in the user's units."""
+
+    def __init__(self, post: "Posterior") -> None:
+        units, n_draws, table = post.units["behavior"], post.n_chains * post.n_draws, post.components
+        q = units.n_dims
+        self._z = post.flat("z")
+        self._base_means = post.flat("behavior.base_mean").reshape(n_draws, q)
+        self._base_precisions = post.flat("behavior.base_precision").reshape(n_draws, q, q)
+        self._first = np.searchsorted(table["owner"], np.arange(n_draws + 1))
+        self._means = units.vectors(table["behavior.means"])
+        self._precisions: Array | None = None
+        if post.pooling is None:
+            factors = table["behavior.factors"]
+            self._precisions = units.precisions(factors @ np.swapaxes(factors, -1, -2))
+        self._shifts: Array | None = None
+        if "slopes" in post and post.features is not None:
+            feature_units = post.units["features"]
+            away = feature_units.to_working(post.features) @ feature_units.factor.T
+            self._shifts = np.einsum("sqd,ud->suq", post.flat("slopes").reshape(n_draws, q, -1), away)
+
+    def __getitem__(self, draw: int) -> LatentPrior:
+        z, rows = self._z[draw].astype(np.int64), slice(self._first[draw], self._first[draw + 1])
+        shift = np.zeros((len(z), self._means.shape[-1])) if self._shifts is None else self._shifts[draw]
+        precisions = None if self._precisions is None else self._precisions[rows]
+        return LatentPrior(z, self._means[rows], precisions, self._base_means[draw], self._base_precisions[draw], shift)
+
+    def shifts(self, draws: NDArray[np.intp]) -> Array:
+        """What a link adds to the vectors in some draws, (S, U, q); zeros without one."""
+        shape = (len(draws), self._z.shape[1], self._means.shape[-1])
+        return np.zeros(shape) if self._shifts is None else self._shifts[draws]
+
+
+def left_out_laws(post: "Posterior", behavior: Behavior, draws: Sequence[int] | None = None) -> Iterator[LeftOutLaws] | None:
+    """The distribution of each observation given all others in some draws, all by default; None where a behaviour has none."""
+    left_out = behavior.left_out()
+    if left_out is None:
+        return None
+    chosen = range(post.n_chains * post.n_draws) if draws is None else draws
+    priors, params = LatentPriors(post), {name: post.flat(name) for name in behavior.param_names}
+    latent = post.flat("latent").reshape(post.n_chains * post.n_draws, post.n_users, -1)
+
+    def laws() -> Iterator[LeftOutLaws]:
+        for draw in chosen:
+            own: dict[str, Any] = {name: values[draw] for name, values in params.items()}
+            yield left_out.laws(priors[draw], own, latent[draw])
+
+    return laws()
+
+
+def left_out_densities(post: "Posterior", behavior: Behavior) -> Array | None:
+    """ln p(observation | all others, draw), (chain, draw, n); None where a behaviour cannot integrate latent vectors out."""
+    laws = left_out_laws(post, behavior)
+    if laws is None:
+        return None
+    values = np.array([law.log_density(behavior.observed) for law in laws])
+    return values.reshape(post.n_chains, post.n_draws, -1)

@@ -1,0 +1,115 @@
+"""Users left out one at a time: the density of all that is known of a user, given everybody else, in every draw.
+
+Without user u a draw has the clusters of the others. u joins one of them, or opens a new one, with the prior's weights; its
+latent vector is integrated out in each. A cluster in which u is alone in the draw does not exist without it.
+"""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from dualview.behaviors import Behavior
+from dualview.behaviors.base import Evidence, SampledEvidence
+from dualview.posterior.left_out import LatentPriors
+from dualview.posterior.new_users import Candidates, updated
+from dualview.posterior.posterior import Posterior
+
+Array = NDArray[np.float64]
+
+MOST_DRAWS = 1000  # of all chains
+_NODES = {1: 31, 2: 15, 3: 7}  # along each dimension, where observations have no closed form
+_N_POINTS = 512  # with more dimensions
+
+
+class UserDensities(NamedTuple):
+    """ln p(features and observations of u | everybody else, draw) and ln p(features of u | ...), each (chain, draw, U)."""
+
+    joint: Array
+    features: Array
+
+
+def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
+    """The densities in up to ``MOST_DRAWS`` draws, evenly spread."""
+    per_chain = np.linspace(0, post.n_draws - 1, min(post.n_draws, max(1, MOST_DRAWS // post.n_chains))).round().astype(int)
+    chosen = (np.arange(post.n_chains)[:, None] * post.n_draws + per_chain).ravel()
+    rows = _Rows(Candidates(post), chosen, post.flat("noise_precision") if "noise_precision" in post else None)
+    x = None if post.features is None else np.ascontiguousarray(post.units["features"].to_working(post.features))
+    evidence = None
+    if behavior is not None:
+        priors = LatentPriors(post)
+        params = {name: post.flat(name)[chosen] for name in behavior.param_names}
+        evidence = behavior.evidence_of_users([priors[draw] for draw in chosen], post.flat("latent")[chosen], params)
+    members = post.flat("z")[chosen]
+    joint, features = np.empty((2, len(chosen), post.n_users))
+    for user in range(post.n_users):
+        own = None if x is None else x[user : user + 1]
+        log_weights = rows.log_weights(members[:, user]) + rows.log_features(own)
+        features[:, user] = rows.by_draw(log_weights)
+        if evidence is not None:
+            log_weights = log_weights + rows.log_observations(evidence(user), own)
+        joint[:, user] = rows.by_draw(log_weights)
+    shape = (post.n_chains, len(per_chain), post.n_users)
+    constant = 0.0 if x is None else post.units["features"].log_volume
+    return UserDensities(joint.reshape(shape) - constant, features.reshape(shape) - constant)
+
+
+class _Rows:
+    """The candidates of some draws: every component of each draw and fresh ones. noise: of all draws, where users have one."""
+
+    def __init__(self, candidates: Candidates, chosen: NDArray[np.intp], noise: Array | None) -> None:
+        self._all, self._noise = candidates, noise
+        place = np.full(candidates.n_draws, -1)
+        place[chosen] = np.arange(len(chosen))
+        self._kept = place[candidates.draw] >= 0
+        self._draw = place[candidates.draw[self._kept]]
+        self._first = np.searchsorted(self._draw, np.arange(len(chosen)))
+        self._total = candidates.total[chosen] - 1.0  # the user itself is left out
+
+    def log_weights(self, z: NDArray[np.integer]) -> Array:
+        """ln of the prior weight of each row for a user in components z (S,), which lose it."""
+        weight = self._all.weight[self._kept].copy()
+        weight[self._first + z] -= 1.0
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.maximum(weight, 0.0) / self._total[self._draw]))
+
+    def log_features(self, x: Array | None) -> Array:
+        return np.asarray(self._all.log_features(x, 1)[0][self._kept])
+
+    def by_draw(self, log_weights: Array) -> Array:
+        """ln of the sum over the rows of each draw."""
+        top = np.maximum.reduceat(log_weights, self._first)
+        return np.asarray(top + np.log(np.add.reduceat(np.exp(log_weights - top[self._draw]), self._first)))
+
+    def log_observations(self, evidence: Evidence | SampledEvidence, x: Array | None) -> Array:
+        """ln p(observations of a user | row), its latent vector integrated out."""
+        means, covariances = (part[self._kept] for part in self._all.latent)
+        shifts = self._all.shifts(x)[:, 0]
+        means = means + (shifts if len(shifts) == 1 else shifts[self._all.draw[self._kept]])
+        if isinstance(evidence, SampledEvidence):
+            return self._by_nodes(evidence, means)
+        if evidence.noise is None:
+            part = Evidence(*(values[self._draw] for values in evidence[:3]))
+        else:
+            assert self._noise is not None
+            whole = evidence.noise._replace(precision=self._noise)
+            part = evidence.under(self._all.noise(whole)[self._kept], slice(0, 1))
+        return updated(means[:, None], covariances[:, None], part)[0][:, 0]
+
+    def _by_nodes(self, evidence: SampledEvidence, means: Array) -> Array:
+        nodes, log_weights = _nodes(means.shape[1])
+        roots = self._all.roots[self._kept]
+        values = [evidence.log_likelihood(0, self._draw, means + roots @ node) for node in nodes]
+        return np.asarray(logsumexp(np.array(values) + log_weights[:, None], axis=0))
+
+
+def _nodes(n_dims: int) -> tuple[Array, Array]:
+    """Points (M, q) and log weights of a mean over a standard normal vector."""
+    if n_dims in _NODES:
+        points, weights = np.polynomial.hermite_e.hermegauss(_NODES[n_dims])
+        grid = np.array(list(product(points, repeat=n_dims)))
+        return grid, np.log(np.array(list(product(weights / weights.sum(), repeat=n_dims)))).sum(axis=1)
+    half = np.random.default_rng(0).standard_normal((_N_POINTS // 2, n_dims))
+    return np.concatenate([half, -half]), np.full(_N_POINTS, -np.log(_N_POINTS))

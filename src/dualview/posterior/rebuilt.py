@@ -1,0 +1,73 @@
+"""The model of a posterior, made again from its draws' constants and the data: for its prior, and for checks of it."""
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dualview.behaviors import Behavior, Likelihood
+from dualview.behaviors.likelihoods.linked import LinkedLikelihood
+from dualview.errors import InputError
+from dualview.model import Model
+from dualview.partitions.alpha import concentration, concentration_from_text
+from dualview.partitions.priors import partition_prior
+from dualview.units import GaussianPrior
+
+if TYPE_CHECKING:
+    from dualview.posterior.posterior import Posterior
+
+
+def rebuilt_model(post: "Posterior", behavior: Behavior | None) -> Model:
+    """The model that was fitted, in working units; behavior has the observations of the fit, None where there were none."""
+    features = None
+    if "features" in post.units:
+        if post.features is None:
+            raise InputError(
+                "This posterior does not hold the features of its fit, so its model cannot be made again: fit anew."
+            )
+        features = np.ascontiguousarray(post.units["features"].to_working(post.features))
+    partition = partition_prior(post.n_clusters, concentration(concentration_from_text(post.alpha_prior)))
+    return Model(partition, features, _likelihood(post, behavior, features), post.n_users, pooled=post.pooling is not None)
+
+
+def _likelihood(post: "Posterior", behavior: Behavior | None, features: np.ndarray | None) -> Likelihood | None:
+    if "behavior" not in post.units:
+        return None
+    assert behavior is not None
+    units = post.units["behavior"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit has said them
+        _, likelihood = behavior.prepare(GaussianPrior(*units.prior))
+    if "slopes" in post and features is not None:
+        return LinkedLikelihood.of(likelihood, features, units, post.units["features"])
+    return likelihood
+
+
+def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | None:
+    """The observations of the fit: those given, checked to be of the fit, or those that the posterior was made with."""
+    if "behavior" not in post.units:
+        return None
+    found = post.observations if behavior is None else behavior
+    if found is None:
+        raise InputError(
+            "The observations of the fit are needed here, and a posterior that was read from a file does not hold them: pass "
+            "them as behavior=."
+        )
+    if found.outcome is None:
+        raise InputError("The observations of the fit are needed here with their outcomes; this behaviour has none.")
+    if behavior is not None:
+        _check_same(post, behavior)
+    return found
+
+
+def _check_same(post: "Posterior", behavior: Behavior) -> None:
+    fitted = post.behavior
+    assert fitted is not None
+    if type(behavior) is not type(fitted) or len(behavior) != post.n_users:
+        raise InputError(
+            f"behavior must be that of the fit, a {type(fitted).__name__} of {post.n_users} users; got a "
+            f"{type(behavior).__name__} of {len(behavior)}."
+        )
+    n = post.n_observations
+    if n is not None and n != len(behavior.observed):
+        raise InputError(f"behavior must be that of the fit, with {n} observations; got {len(behavior.observed)}.")

@@ -1,0 +1,90 @@
+"""Residuals of a model in some draws of its posterior: numbers that are standard normal if the model is right.
+
+Under a draw's clusters and parameters these are pivotal (Johnson 2007): each user's features and latent vector, standardised
+by the cluster's mean and covariance, and each outcome, standardised by its distribution given all others with the latent
+vectors integrated out. Whatever the parameters, in a draw from the posterior they have the same distribution as under the
+parameters that the data came from.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.behaviors import Behavior
+from dualview.behaviors.base import LeftOut
+from dualview.posterior.left_out import LatentPriors
+from dualview.posterior.posterior import Posterior
+
+Array = NDArray[np.float64]
+
+N_DRAWS = 100  # of the posterior
+_N_REPLICATES = 2000  # of outcomes, over all draws
+_MOST_CELLS = 2_000_000  # replicates × observations
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """In S draws: of outcomes (S, n) with replicates (R, n), of features (S, U, D), of latent vectors (S, U, q).
+
+    None where there is none. z (S, U): the clusters. alpha (S,), where there is a concentration.
+    """
+
+    z: NDArray[np.int64]
+    outcomes: Array | None = None
+    replicates: Array | None = None
+    features: Array | None = None
+    latent: Array | None = None
+    alpha: Array | None = None
+
+
+def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> Residuals:
+    """The residuals in up to ``N_DRAWS`` draws, evenly spread over the chains."""
+    rng = np.random.default_rng(seed)
+    n_all = post.n_chains * post.n_draws
+    draws = np.linspace(0, n_all - 1, min(n_all, N_DRAWS)).round().astype(np.intp)
+    found: dict[str, Any] = {"z": post.flat("z")[draws].astype(np.int64)}
+    if "alpha" in post:
+        found["alpha"] = post.flat("alpha")[draws]
+    rows = np.searchsorted(post.components["owner"], draws)[:, None] + found["z"]
+    if post.features is not None:
+        found["features"] = _standardised(post, "features", post.units["features"].to_working(post.features), rows)
+    if behavior is not None:
+        units = post.units["behavior"]
+        if post.pooling is None:
+            vectors = post.flat("latent")[draws].reshape(len(draws), post.n_users, -1)
+            shifts = LatentPriors(post).shifts(draws)
+            found["latent"] = _standardised(post, "behavior", units.to_working(vectors - shifts), rows)
+        left_out = behavior.left_out()
+        if left_out is not None:
+            found["outcomes"], found["replicates"] = _of_outcomes(rng, post, behavior, left_out, draws)
+    return Residuals(**found)
+
+
+def _standardised(post: Posterior, view: str, vectors: Array, rows: NDArray[np.int64]) -> Array:
+    """Tᵀ(x − μ) of vectors in working units, (U, D) or (S, U, D), under their clusters, (S, U, D)."""
+    table = post.components
+    away = vectors - table[f"{view}.means"][rows]
+    return np.asarray((np.swapaxes(table[f"{view}.factors"][rows], -1, -2) @ away[..., None])[..., 0])
+
+
+def _of_outcomes(
+    rng: np.random.Generator, post: Posterior, behavior: Behavior, left_out: LeftOut, draws: NDArray[np.intp]
+) -> tuple[Array, Array]:
+    """Standardised outcomes (S, n), and those of replicates (R, n): of outcomes drawn anew under the same draws."""
+    priors, params = LatentPriors(post), {name: post.flat(name) for name in behavior.param_names}
+    latent = post.flat("latent").reshape(post.n_chains * post.n_draws, post.n_users, -1)
+    n_replicates = max(len(draws), min(_N_REPLICATES, _MOST_CELLS // len(behavior.observed)))
+    found, replicates = [], []
+    for place, draw in enumerate(draws):
+        prior, own = priors[int(draw)], {name: values[draw] for name, values in params.items()}
+        found.append(left_out.laws(prior, own, latent[draw]).standardised(rng, behavior.observed))
+        for _ in range(n_replicates * (place + 1) // len(draws) - n_replicates * place // len(draws)):
+            again = left_out.replicate(rng, prior, own)
+            if again is None:
+                replicates.append(rng.standard_normal(len(behavior.observed)))
+            else:
+                other, values, vectors = again
+                replicates.append(other.laws(prior, own, vectors).standardised(rng, values))
+    return np.array(found), np.array(replicates)

@@ -1,0 +1,74 @@
+"""Checks of a finished run: does the model fit its tables? checks.json holds them, with the levels that a report draws."""
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualview.errors import FileError
+from dualview.files.writing import write_whole
+from dualview.posterior.model_checks import Check, Checks
+from dualview.runs.rankings import check_unchanged, own_digest
+from dualview.runs.run import Request, opened, read_inputs
+
+FILE = "checks.json"
+_MOST_LEVELS = 2000  # of each kind in the file
+
+
+def check_run(folder: Path, *, refit: bool = True, seed: int = 0) -> str:
+    """Check a finished run against the tables it was fitted to; writes checks.json, returns the checks in words."""
+    request, model = Request.load(folder), opened(folder)
+    users, threads = read_inputs(request)
+    behavior = None
+    if threads is not None:
+        behavior = threads.behavior(request.intercept, users.ids)
+        check_unchanged(folder, behavior.fingerprint())
+    found = model.set_params(**_settings(request)).check(behavior, refit=refit, seed=seed)
+    content = {"made_with": own_digest(folder, model.posterior_), **as_plain(found)}
+    write_whole(folder / FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())
+    return f"{found.text()}\nWrote {folder / FILE}; 'dualview report {folder}' shows it with pictures."
+
+
+def _settings(request: Request) -> dict[str, Any]:
+    """What fits of one view share with the run."""
+    return {"feature_prior": request.settings.feature_prior, "behavior_prior": request.settings.behavior_prior}
+
+
+def as_plain(found: Checks) -> dict[str, Any]:
+    """Checks and levels as plain values; None for what JSON has no name for."""
+    checks = [
+        {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in asdict(check).items()
+        }
+        for check in found
+    ]
+    levels = {}
+    for name, values in found.levels().items():
+        places = np.linspace(0, len(values) - 1, min(len(values), _MOST_LEVELS)).astype(np.intp)
+        levels[name] = [round(float(value), 5) for value in values[places]]
+    return {"checks": checks, "levels": levels}
+
+
+def _check(row: dict[str, Any]) -> Check:
+    filled: dict[str, Any] = {name: math.nan if value is None else value for name, value in row.items()}
+    return Check(**filled)
+
+
+def read_checks(folder: Path, digest: str) -> tuple[list[Check], dict[str, Any]] | None:
+    """The checks of a run as it is now, and their levels; None where it has not been checked since it was drawn."""
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text())
+        if content["made_with"] != digest:
+            return None
+        rows: list[dict[str, Any]] = content["checks"]
+        checks = [_check(row) for row in rows]
+        return checks, {str(name): np.array(values, dtype=float) for name, values in content["levels"].items()}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise FileError(f"{path} cannot be read ({error}). Make it again with 'dualview check'.") from error
