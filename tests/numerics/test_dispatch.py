@@ -113,7 +113,6 @@ TUPLES = {
     "mixed, the other first": (table(), line()),
 }
 each_tuple = pytest.mark.parametrize("curves", list(TUPLES.values()), ids=list(TUPLES))
-only_compiled = pytest.mark.skipif(not COMPILED, reason="There is no compiler to refuse it.")
 
 
 def both(function):
@@ -258,26 +257,26 @@ def test_a_missing_function_of_a_chain_is_named_with_its_kind():
             call((line(), Mute(1.0)))
 
 
-@only_compiled
-@pytest.mark.xfail(reason="total takes the type of the constant, whose only value is that constant")
 def test_totals_of_constants():
+    """Whose types in compiled code are those of one number."""
+
     class One(NamedTuple):
         number: float
 
     register(One, n_points=uncached(lambda curve: 1))  # noqa: ARG005
-    ones = (One(0.0), One(0.0))
-    assert total_points(ones) == 2
-    assert uncached(lambda curves: total_points(curves))(ones) == 2
+    for call in both(lambda curves: total_points(curves)):
+        assert call((One(0.0), One(0.0))) == 2
+        assert call((One(0.0), table())) == 4
 
 
-@only_compiled
-def test_sums_of_unlike_types_are_refused():
+def test_totals_of_whole_numbers_and_others():
     class Whole(NamedTuple):
         number: int
 
     register(Whole, point=uncached(lambda i, curve: curve.number + i))
-    with pytest.raises(numba.TypingError):
-        uncached(lambda curves: total_point(1, curves))((line(), Whole(3)))
+    for call in both(lambda curves: total_point(1, curves)):
+        assert call((line(), Whole(3))) == 4.5
+        assert call((Whole(3), line())) == 4.5
 
 
 class Scene(NamedTuple):

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +84,10 @@ class Chain:
         return Position(snapshot, files, 0 if snapshot is None else len(np.unique(snapshot.state.z)))
 
     def advance(self, position: Position, part: Round, watch: Watch) -> tuple[Position, Piece]:
-        """Run to the end of a round; returns where the chain stands then, and what it has kept unless that is in files."""
+        """Run to the end of a round; returns where the chain stands then, and what it has kept.
+
+        What a chain of fixed length has written to files is not returned: it is read when all is done.
+        """
         # Without this the BLAS threads of two chains fight for the same cores.
         with threadpool_limits(1):
             try:
@@ -107,6 +110,7 @@ class Chain:
         # A summary's moments are of every thin-th state; without a summary only those that are kept leave the engine.
         apart = part.stride if self.schedule.every is None else spacing.thin
         store = Store(self.model, self.schedule.every, moments, spacing.n_by(iteration, apart), times=part.stride // apart)
+        pieces: list[Piece] = []
         began, n_clusters, saved = iteration, position.n_clusters, time.monotonic()
         at_once = self.engine.steps_at_once(self.model)
         if watch.progress is not None:  # somebody looks on
@@ -119,14 +123,18 @@ class Chain:
             if watch.progress is not None:
                 watch.progress(self.index, iteration, n_clusters)
             if files is not None and time.monotonic() - saved >= self.interval:
-                snapshot = Snapshot.of(iteration, state, rng, store.moments)
-                files.append(Piece(files.iteration, iteration, part.stride, store.drain()), snapshot, spacing)
+                pieces.append(Piece(files.iteration, iteration, part.stride, store.drain()))
+                files.append(pieces[-1], Snapshot.of(iteration, state, rng, store.moments), spacing)
                 saved = time.monotonic()
+                if not self.schedule.grows:
+                    pieces.clear()
         if iteration == began:
             return position, Piece(began, began, part.stride, Record({}, {}))
-        snapshot, piece = Snapshot.of(iteration, state, rng, store.moments), Piece(began, iteration, part.stride, store.drain())
-        if files is not None and iteration > files.iteration:
-            files.append(replace(piece, start=files.iteration), snapshot, spacing)
-        return Position(snapshot, files, n_clusters), piece if files is None else Piece(
-            began, began, part.stride, Record({}, {})
-        )
+        snapshot = Snapshot.of(iteration, state, rng, store.moments)
+        if files is None or iteration > files.iteration:
+            start = began if files is None else files.iteration
+            pieces.append(Piece(start, iteration, part.stride, store.drain()))
+            if files is not None:
+                files.append(pieces[-1], snapshot, spacing)
+        kept = Piece(began, iteration, part.stride, joined(pieces, part.stride, spacing))
+        return Position(snapshot, files, n_clusters), kept

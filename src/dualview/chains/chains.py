@@ -52,7 +52,11 @@ Outcome = tuple[Position, Piece] | Failure
 
 @dataclass
 class _Ensemble:
-    """Chains that run side by side: where each stands, and what it has kept so far in memory."""
+    """Chains that run side by side: where each stands, and what it has kept so far.
+
+    What chains that grow have kept is in memory, since it is looked at again and again. What chains of fixed length have
+    written to files stays there until the end.
+    """
 
     chains: list[Chain]
     n_jobs: int | None
@@ -63,7 +67,10 @@ class _Ensemble:
 
     def __post_init__(self) -> None:
         self.positions = [chain.position() for chain in self.chains]
-        self.pieces = [[] for _ in self.chains]
+        self.pieces = [
+            list(position.files.pieces(self.schedule.spacing)) if position.files and self.schedule.grows else []
+            for position in self.positions
+        ]
 
     @property
     def schedule(self) -> Schedule:
@@ -129,14 +136,17 @@ class _Ensemble:
                 failures.append(outcome)
                 continue
             self.positions[i], piece = outcome
-            if self.positions[i].files is None:
+            if self._in_memory(i):
                 self._keep(i, piece, part)
         if failures:
             raise DegenerateError(self._failure_text(failures, part))
 
+    def _in_memory(self, i: int) -> bool:
+        return self.positions[i].files is None or self.schedule.grows
+
     def _keep(self, i: int, piece: Piece, part: Round) -> None:
         pieces = [*self.pieces[i], piece]
-        if pieces[0].stride != part.stride:  # thinned in one piece, so that memory stays what it was
+        if any(one.stride != part.stride for one in pieces):  # thinned in one piece, so that memory stays what it was
             record = joined(pieces, part.stride, self.schedule.spacing)
             pieces = [Piece(0, piece.stop, part.stride, record)]
         self.pieces[i] = pieces
@@ -144,7 +154,8 @@ class _Ensemble:
     def record(self, i: int, stride: int) -> Record:
         """Everything that a chain has kept."""
         files, spacing = self.positions[i].files, self.schedule.spacing
-        return joined(self.pieces[i] if files is None else files.pieces(spacing), stride, spacing)
+        pieces = files.pieces(spacing) if files is not None and not self._in_memory(i) else self.pieces[i]
+        return joined(pieces, stride, spacing)
 
     def drawn(self, part: Round, ended: Ended) -> Drawn:
         """The draws of all chains that have some, cut to the same length."""

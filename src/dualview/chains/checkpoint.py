@@ -19,12 +19,13 @@ import numpy as np
 
 from dualview.chains.schedule import Spacing
 from dualview.chains.snapshot import Snapshot
-from dualview.chains.storage import Piece, Record
+from dualview.chains.storage import Piece, Record, joined
 from dualview.errors import FileError
 from dualview.files.writing import make_folder, write_whole
 
 _NAME = re.compile(r"(\d{10})-(\d{10})-(\d)-([0-9a-f]{16})(?:-(\d+))?\.h5")
 _FAN = 16
+_LAST_LEVEL = 9  # chunks of it are joined no more
 _LARGEST = 64_000_000  # bytes of a chunk that is still joined with others
 
 
@@ -93,36 +94,48 @@ class ChainFiles:
         """Write the draws since the last chunk, with the state that follows them; chunks with closer draws are thinned."""
         stride = None if piece.stride == spacing.thin else piece.stride
         self._add(_packed(piece.record, snapshot), self.iteration, snapshot.iteration, 0, stride)
-        for place, chunk in enumerate(self._chunks):
-            if chunk.stride != stride:
-                self._thin(place, stride, spacing)
+        if any(chunk.stride != stride for chunk in self._chunks):
+            self._thin(stride, spacing)
         while self._join():
             pass
 
     def _add(self, content: bytes, start: int, stop: int, level: int, stride: int | None) -> None:
-        self._chunks.append(self._written(content, start, stop, level, stride))
-
-    def _written(self, content: bytes, start: int, stop: int, level: int, stride: int | None) -> Chunk:
         digest = _digest(content)
         apart = "" if stride is None else f"-{stride}"
         path = self._folder / f"{start:010d}-{stop:010d}-{level}-{digest}{apart}.h5"
         write_whole(path, content)
-        return Chunk(path, start, stop, level, digest, stride)
+        self._chunks.append(Chunk(path, start, stop, level, digest, stride))
 
-    def _thin(self, place: int, stride: int | None, spacing: Spacing) -> None:
-        """Write a chunk again with draws that lie further apart; either file is good where both are found."""
-        chunk = self._chunks[place]
-        record, snapshot = _read(chunk)
-        piece = Piece(chunk.start, chunk.stop, chunk.stride or spacing.thin, record)
-        content = _packed(piece.thinned(stride or spacing.thin, spacing).record, snapshot)
-        self._chunks[place] = self._written(content, chunk.start, chunk.stop, chunk.level, stride)
-        chunk.path.unlink(missing_ok=True)
+    def _thin(self, stride: int | None, spacing: Spacing) -> None:
+        """Write chunks again with draws that lie further apart, as few as their size allows.
+
+        Where old and new files are both found, either is good.
+        """
+        before, self._chunks = self._chunks, []
+        group: list[Chunk] = []
+        for chunk in before:
+            group.append(chunk)
+            if chunk is before[-1] or sum(one.path.stat().st_size for one in group) > _LARGEST:
+                self._rewrite(group, stride, spacing)
+                group = []
+
+    def _rewrite(self, group: list[Chunk], stride: int | None, spacing: Spacing) -> None:
+        read = [_read(chunk) for chunk in group]
+        pieces = [
+            Piece(chunk.start, chunk.stop, chunk.stride or spacing.thin, record)
+            for chunk, (record, _) in zip(group, read, strict=True)
+        ]
+        content = _packed(joined(pieces, stride or spacing.thin, spacing), read[-1][1])
+        self._add(content, group[0].start, group[-1].stop, _LAST_LEVEL, stride)
+        for chunk in group:
+            if chunk.path != self._chunks[-1].path:
+                chunk.path.unlink(missing_ok=True)
 
     def _join(self) -> bool:
         """Join the last chunks when there are enough of one level."""
         level, stride = self._chunks[-1].level, self._chunks[-1].stride
         parts = self._chunks[-_FAN:]
-        if len(parts) < _FAN or level == 9 or any(part.level != level for part in parts):
+        if len(parts) < _FAN or level == _LAST_LEVEL or any(part.level != level for part in parts):
             return False
         if sum(part.path.stat().st_size for part in parts) > _LARGEST:
             return False

@@ -143,15 +143,15 @@ def test_numbers_out_of_range_end_the_call() -> None:
 @pytest.mark.parametrize("n_clusters", [None, 1, 4])
 def test_weights_are_the_prior_s(n_clusters: int | None) -> None:
     """Of clusters, of three auxiliary components together where there are any, and none of free columns."""
-    model = Model(partition_prior(n_clusters), np.zeros((6, 1)), None, 6)
+    prior = partition_prior(n_clusters)
+    model = Model(prior, np.zeros((6, 1)), None, 6)
     state = replace(model.draw_prior(np.random.default_rng(0)), alpha=0.7)
     counts = np.array([6, 2, 0, 1][:n_clusters])
-    expected, new = model.partition.weights(counts, 0.7)
-    working = working_state(np.random.default_rng(0), model, state, 3)
+    expected = counts + prior.offset(0.7)
     if n_clusters is None:
-        counts = np.array([6, 0, 2, 0, 0, 1, -1])
-        expected = np.array([6, new / 3, 2, new / 3, new / 3, 1, 0])
-    weights = np.empty(len(counts))
+        counts, each = np.array([6, 0, 2, 0, 0, 1, -1]), prior.new_weight(0.7, 3) / 3
+        expected = np.array([6, each, 2, each, each, 1, 0])
+    weights, working = np.empty(len(counts)), working_state(np.random.default_rng(0), model, state, 3)
     assignment.weigh_columns(np.count_nonzero(counts > 0), weights, working._replace(counts=counts))
     np.testing.assert_allclose(weights, expected, rtol=1e-15)
 

@@ -18,6 +18,7 @@ from checks import misfit
 from dualview.distributions import Normal, Wishart
 from dualview.numerics.draws import normal, wishart_factor
 from dualview.numerics.messages import Terms
+from dualview.numerics.streams import stream_of
 from dualview.views.base import Base, Components
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian import density as densities
@@ -423,14 +424,15 @@ def test_a_view_redrawn_from_its_prior_stays_in_it(n_dims):
 
 def test_a_view_of_no_dimensions_is_left_alone():
     """Nothing is drawn for it, and it adds nothing."""
-    rng, z, nothing, terms = np.random.default_rng(10), np.array([0, 1, 1, 0]), no_view(4, 2), Terms.none(4)
+    rng, z, nothing, terms = stream_of(np.random.default_rng(10)), np.array([0, 1, 1, 0]), no_view(4, 2), Terms.none(4)
+    before = rng.copy()
     redrawn = kind.redraw(rng, z, nothing)
     assert [leaf.shape for leaf in redrawn.components] == [(2, 0), (2, 0, 0)]
     assert redrawn.base.dof == nothing.base.dof
     assert kind.move_together(rng, z, terms, redrawn).base.dof == nothing.base.dof
     opened = kind.open_columns(rng, 3, 1, True, redrawn)
     assert opened.components.means.shape == (6, 0)
-    assert rng.random() == np.random.default_rng(10).random()
+    np.testing.assert_array_equal(rng, before)
     table = np.zeros((6, 4))
     kind.score(table, 0, 0, 4, 2, opened)
     np.testing.assert_array_equal(table, 0.0)
