@@ -51,7 +51,7 @@ test-slow: $(VENV)/ready
 test-bounds: $(VENV)/ready
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.bounds_cache $(BIN)/pytest -n $(WORKERS) tests/numerics tests/views tests/behaviors tests/partitions tests/engines tests/chains
 
-# Each Numba has an environment of its own, with the packages that a fit needs. Keep NUMBAS and TESTED of kernels/compiling.py alike.
+# Each Numba has an environment of its own, with the packages that a fit needs. Keep NUMBAS and TESTED of numerics/compiling.py alike.
 NUMBAS ?= 0.61 0.68
 
 $(VENV)-numba-%/ready: pyproject.toml

@@ -57,12 +57,6 @@ Array = NDArray[np.float64]
 
 # Settings that can be objects here, not only words and numbers.
 _WIDER = ("alpha", "partition", "feature_prior", "behavior_prior", "seed")
-    "alpha",
-    "partition",
-    "feature_prior",
-    "behavior_prior",
-    "seed",
-)  # settings that can be objects here, not only words and numbers
 _LOOKS = 4  # at chains of fixed length, where somebody watches
 _FEW_USERS = 20  # with fewer, the clusters that chains start from are more than half as many
 

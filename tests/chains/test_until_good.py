@@ -15,7 +15,7 @@ import pytest
 import dualview as dv
 from dualview.chains import chains, checkpoint
 from dualview.chains.checkpoint import ChainFiles
-from dualview.engines.gibbs import step as gibbs
+from dualview.engines.gibbs import engine as gibbs
 from dualview.errors import FileError, InputError
 
 FORUM = dv.datasets.agreement(20, 40, seed=0)

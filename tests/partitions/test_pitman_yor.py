@@ -143,7 +143,7 @@ def test_words_and_errors():
     assert partition_text(None) is None
     assert partition_prior(None, partition="pitman-yor(0.25)").n_components is None
     for wrong in ("pitman-yor(1.5)", "pitman-yor", 0.3):
-        with pytest.raises(InputError, match="partition must be|discount must be"):
+        with pytest.raises(InputError, match=r"partition must be|discount must be"):
             partition_process(wrong)
     with pytest.raises(InputError, match="from 0 to less than 1"):
         PitmanYor(1.0)

@@ -28,7 +28,7 @@ from dualview.numerics.compiling import uncached_twin
 from dualview.numerics.dispatch import is_own
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
-from dualview.views.gaussian.view import no_view
+from dualview.views import no_view
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
 _NARROW = 1e-12  # of a variance: a mean that such clusters pull at keeps no digits along wider directions
