@@ -174,7 +174,10 @@ def test_nul_characters(fit: Callable[..., Line], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--thin", "1000000000000"], "1,000 + 1,000 × 1,000,000,000,000 = 1,000,000,000,001,000. Draw fewer"),
+        (
+            ["--thin", "1000000000000", "--warmup", "1000"],
+            "1,000 + 1,000 × 1,000,000,000,000 = 1,000,000,000,001,000. Draw fewer",
+        ),
         (["--draws", "1000000000000"], "at most 1,000,000,000 iterations"),
         (["--chains", "1000000000000"], "--chains must be at most 10,000"),
     ],

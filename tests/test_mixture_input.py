@@ -273,7 +273,7 @@ class TestParameters:
         fit(progress=lambda *now: seen.append(now), n_chains=2)
         assert sorted(now[:2] for now in seen) == [(c, i) for c in range(2) for i in range(1, 9)]
         fit(progress=True)
-        assert "8/8 iterations" in capsys.readouterr().err
+        assert "8 of 8 iterations" in capsys.readouterr().err
 
 
 class TestPrediction:

@@ -101,6 +101,15 @@ def test_progress_changes_nothing(limited: dv.Posterior, capsys: pytest.CaptureF
     assert "0 s to go" in last
 
 
+@pytest.mark.parametrize(("n_draws", "told"), [(3, False), (15, True)])
+def test_a_fixed_length_is_looked_at_where_there_are_enough_draws(
+    n_draws: int, told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    post = fit(n_draws=n_draws, n_warmup=5, n_chains=2, progress=True)
+    assert post.length == (5 + n_draws, 5, 1, "length")
+    assert ("R-hat" in capsys.readouterr().err) == told
+
+
 def test_processes_give_the_draws_that_threads_give_and_tell_their_progress(
     good: dv.Posterior, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

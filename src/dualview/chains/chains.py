@@ -238,9 +238,10 @@ def _rounds(ensemble: _Ensemble, judge: Judge | None, max_time: float | None) ->
         ensemble.advance(part)
         if min(ensemble.iterations) < part.stop:
             return ensemble.drawn(part, "interrupted" if stop.is_set() else "max_time")
-        if part.look and judge is not None:
+        n_whole = schedule.spacing.n_by(part.stop, part.stride) // schedule.spacing.every
+        if part.look and judge is not None and n_whole >= _FEWEST:
             drawn = ensemble.drawn(part, "max_draws" if grows else "length")
-            if min(record.n_draws for record in drawn.records) >= _FEWEST and judge(*drawn).good and grows:
+            if judge(*drawn).good and grows:
                 return drawn._replace(length=drawn.length._replace(ended="converged"))
     return ensemble.drawn(part, "max_draws" if grows else "length")
 
