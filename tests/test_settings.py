@@ -34,7 +34,13 @@ from dualview.settings import (
     setting_names,
 )
 
-TEXTS = {"alpha": "gamma(2, 4)", "covariates": ("hour", "section"), "time_unit": "minutes", "encoding": "mixed"}
+TEXTS = {
+    "alpha": "gamma(2, 4)",
+    "partition": "pitman-yor(0.25)",
+    "covariates": ("hour", "section"),
+    "time_unit": "minutes",
+    "encoding": "mixed",
+}
 EARLIER = {  # a request.json as earlier versions wrote it, without the settings that came later
     "users": "/data/users.csv",
     "threads": "/data/threads.csv",

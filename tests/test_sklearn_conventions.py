@@ -44,6 +44,7 @@ def test_parameters_are_those_of_the_design():
     assert dv.DualViewMixture().get_params() == {
         "n_clusters": None,
         "alpha": None,
+        "partition": None,
         "n_warmup": None,
         "n_draws": 1000,
         "max_time": None,

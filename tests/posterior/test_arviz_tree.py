@@ -20,6 +20,7 @@ from dualview.errors import InputError
 from dualview.posterior import tree as trees
 from dualview.posterior.log_priors import log_priors
 from dualview.posterior.rebuilt import rebuilt_model
+from dualview.views.base import Base
 from dualview.views.gaussian import density as densities
 
 pytestmark = pytest.mark.filterwarnings(
@@ -139,7 +140,8 @@ def test_priors_of_the_bases_are_those_of_the_sampler(models: dict[str, dv.DualV
         post = models[kind].posterior_
         found = log_priors(post, rebuilt_model(post, models[kind].behavior_))
         base = post.working_base("behavior")
-        wanted = [densities.log_base_prior(*(part[i] for part in base[:3]), float(base.dofs[i])) for i in range(40)]
+        bases = [Base(*(part[i] for part in base[:3]), float(base.dofs[i])) for i in range(40)]
+        wanted = [densities.log_base_prior(own) for own in bases]
         assert np.ptp(found["behavior.base"][:40] - wanted) < 1e-7 * np.abs(wanted).max()
 
 
