@@ -91,7 +91,10 @@ def in_place(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile into each caller: for short pieces of inner loops, where a call costs as much as the work."""
+    """Compile into each caller: for short pieces of inner loops, where a call costs as much as the work.
+
+    And for functions that take and return a whole state: each such call counts all its arrays in and out.
+    """
     return compiled(function, inline="always")
 
 

@@ -3,6 +3,7 @@
 counts (K,) are the users per component. A prior's compiled side is its record, see ``verbs``.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -56,7 +57,7 @@ class PartitionPrior(Protocol):
         """A partition from the prior."""
 
 
-class ByRecord:
+class ByRecord(ABC):
     """What follows from the record of a prior and the prior of its concentration."""
 
     concentration: Concentration
@@ -74,8 +75,9 @@ class ByRecord:
     def draw_alpha(self, rng: np.random.Generator) -> float:
         return self.concentration.draw(rng)
 
+    @abstractmethod
     def record(self, alpha: float) -> Any:
-        raise NotImplementedError
+        """The prior with this α for compiled code."""
 
     def offset(self, alpha: Any) -> Any:
         return np.zeros_like(alpha)

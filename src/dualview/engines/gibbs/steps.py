@@ -20,7 +20,7 @@ def composed(moves: Sequence[Move]) -> Move:
     scope, text = {f"move_{i}": move for i, move in enumerate(moves)}, "state"
     for name in scope:
         text = f"{name}(rng, {text})"
-    run: Move = uncached(eval(f"lambda rng, state: {text}", scope))
+    run: Move = uncached(eval(f"lambda rng, state: {text}", scope), inline="always")
     return run
 
 

@@ -118,7 +118,7 @@ def grown(state):
     return with_columns(state, counts, grow_each(state.views), noises)
 
 
-@compiled
+@inlined
 def compacted(state):
     """The state with the occupied columns only, in their order; z in place."""
     label, n_kept = np.empty(state.counts.shape[0], dtype=np.int64), 0

@@ -202,7 +202,7 @@ def assign_in_turn(rng, first, end, table, offset, auxiliary, scratch, state):
     return end, Outcome(n_opened, -1, NO_WEIGHT)
 
 
-@compiled
+@inlined
 def auxiliary_columns(state):
     """The columns of auxiliary components."""
     columns, n = np.empty(state.n_auxiliary, dtype=np.int64), 0
@@ -224,7 +224,7 @@ def widened(table):
     return wide
 
 
-@compiled
+@inlined
 def assign_table(rng, table, offset, auxiliary, state):
     """``assign`` for all users of a table, with more columns as they are needed; returns the state."""
     u, end = offset, offset + table.shape[1]
@@ -237,7 +237,7 @@ def assign_table(rng, table, offset, auxiliary, state):
         state, table = grown(state), widened(table)
 
 
-@compiled
+@inlined
 def settled(state):
     """The state after all users have chosen: without empty clusters, where users can open them."""
     if opens(state.partition) and state.outcome.user_without_weight < 0:
@@ -245,7 +245,7 @@ def settled(state):
     return state
 
 
-@compiled
+@inlined
 def run(rng, state):
     """In place on z, latent vectors, residuals and noise: all users, block after block."""
     n_users, first = state.z.shape[0], np.int64(0)

@@ -1,11 +1,11 @@
 """The components of every view, and what they share."""
 
 from dualview.engines.gibbs.working import with_views
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import inlined
 from dualview.views.verbs import redraw_each, redraw_latent
 
 
-@compiled
+@inlined
 def run(rng, state):
     """In place on latent vectors and residuals, where users share the vectors of their clusters."""
     observed = redraw_each(rng, state.z, state.views[:-1])

@@ -1,11 +1,11 @@
 """The concentration of the partition prior."""
 
 from dualview.engines.gibbs.working import with_partition
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import inlined
 from dualview.partitions.verbs import redraw
 
 
-@compiled
+@inlined
 def run(rng, state):
     """The state with a new concentration, unless a user had nowhere to go."""
     partition = state.partition

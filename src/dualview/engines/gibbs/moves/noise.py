@@ -2,11 +2,13 @@
 
 from dualview.behaviors.likelihoods.noise import redraw_noises
 from dualview.engines.gibbs.working import with_columns
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import inlined
 
 
-@compiled
+@inlined
 def run(rng, state):
     """In place on the terms' noise and precision."""
+    if state.terms.noise.shape[0] == 0:
+        return state
     noises = redraw_noises(rng, state.z, state.terms, state.counts.shape[0])
     return with_columns(state, state.counts, state.views, noises)

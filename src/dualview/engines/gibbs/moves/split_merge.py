@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.engines.gibbs.working import columns_in_use, count_users, with_columns
-from dualview.numerics.compiling import compiled, in_place
+from dualview.numerics.compiling import compiled, in_place, inlined
 from dualview.numerics.dispatch import selected, supports
 from dualview.numerics.draws import invert_cumulative
 from dualview.numerics.streams import random
@@ -250,7 +250,7 @@ def draw_moves(rng, state):
     return MOVES if state.terms.noise.shape[0] == 0 and random(rng) < SHARE else 0
 
 
-@compiled
+@inlined
 def with_new_columns(rng, n_moves, state):
     """The state with auxiliary components and free columns, where users can open clusters."""
     if not opens(state.partition):

@@ -1,11 +1,11 @@
 """The latent vectors of all users, together with what their view says about them: their scale, then the clusters' location."""
 
 from dualview.engines.gibbs.working import with_views
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import inlined
 from dualview.views.verbs import move_together
 
 
-@compiled
+@inlined
 def run(rng, state):
     """In place on latent vectors and residuals."""
     latent = move_together(rng, state.z, state.terms, state.views[-1])
