@@ -179,7 +179,7 @@ def leave_one_out(values: Array, known: Array | None = None) -> Scores:
 
 
 def _is_sure(log_weights: Array, shape: float, n_effective: float) -> bool:
-    """Whether a score can be relied on: by the Pareto shape that so many effective draws can bear (Vehtari and others 2024).
+    """Whether a score can be relied on: by the Pareto shape that is reliable for its number of effective draws (Vehtari 2024).
 
     With fewer it can be, too, where weights have a finite variance (a shape up to ½) and differ so little that the standard
     error of the score is small: draws that move slowly, and hardly matter.

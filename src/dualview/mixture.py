@@ -474,7 +474,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         return int(self.n_whole) if self.keep == "summary" else None
 
     def _schedule(self, n_users: int, n_looks: int) -> Schedule:
-        """Chains of fixed length, looked at so many times on the way, or chains that run until they are good.
+        """Chains of fixed length, looked at a few times on the way, or chains that run until they are good.
 
         A summary's moments cannot be taken apart, so that its warm-up is known from the start: n_draws × thin by default.
         """

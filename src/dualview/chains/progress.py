@@ -21,7 +21,7 @@ class Watcher(ABC):
 
     @abstractmethod
     def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:
-        """A chain has made so many iterations and has so many clusters."""
+        """Called by a chain: the iterations it has made, and the clusters it has now."""
 
     @abstractmethod
     def looked(self, look: Look, length: Length) -> None:

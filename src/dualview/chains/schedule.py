@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dualview.errors import InputError
 
-_MOST_ITERATIONS = 10**9  # of a chain; the smallest data take hours for so many
+_MOST_ITERATIONS = 10**9  # of a chain; that takes hours even for the smallest data
 _MOST_CHAINS = 10_000
 _MOST_TIMES = 100  # n_draws: how many draws a chain makes at most, by default
 _MOST_WORK = 50_000_000  # users × iterations of a chain, by default; minutes
@@ -62,7 +62,7 @@ class Schedule(ABC):
     """What all schedules have in common.
 
     n_warmup: iterations before the first state that can be kept. n_whole: None to keep n_draws states whole; else a summary of
-    them with about so many whole.
+    them with about n_whole of them whole.
     """
 
     n_warmup: int
@@ -100,7 +100,7 @@ class Schedule(ABC):
 
 
 class Spacing(NamedTuple):
-    """Where the draws of a chain lie: at n_warmup + m × stride; every so many-th of them is whole."""
+    """Where the draws of a chain lie: at n_warmup + m × stride; one of every few is whole."""
 
     n_warmup: int
     thin: int

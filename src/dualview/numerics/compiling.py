@@ -21,7 +21,7 @@ TESTED = (0, 61), (0, 68)  # the oldest and the newest Numba whose insides are k
 # Where kernels are. A module elsewhere that compiled one would not be noticed when it is edited.
 _FOLDERS = "numerics", "views", "behaviors/likelihoods", "partitions", "engines"
 
-# _nrt: arrays are counted as they come and go. Said here because a function would else do as the one that calls it.
+# _nrt: count references to arrays. Stated here because a function without the option takes over that of its caller.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": True}
 
 

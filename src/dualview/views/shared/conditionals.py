@@ -19,9 +19,6 @@ from dualview.numerics.draws import normal
 from dualview.numerics.grouping import by_component
 from dualview.numerics.linalg import cholesky, loses_digits
 from dualview.numerics.messages import row_times
-from dualview.views.gaussian.conditionals import draw_location
-
-__all__ = ["draw_location", "draw_vectors", "prior_of"]
 
 WIDTH = 16  # numbers drawn jointly; more would mix a little better, and the work grows with it
 

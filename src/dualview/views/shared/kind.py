@@ -12,7 +12,7 @@ from dualview.numerics.dispatch import register
 from dualview.numerics.hyperprior import Hyperprior
 from dualview.numerics.messages import gain, ratio_of
 from dualview.views.base import Array
-from dualview.views.gaussian.conditionals import draw_means
+from dualview.views.gaussian.conditionals import draw_location, draw_means
 from dualview.views.shared import conditionals
 
 
@@ -78,7 +78,7 @@ def move_together(rng, z, terms, view):  # noqa: ARG001
 @compiled
 def redraw_latent(rng, z, terms, view):
     means = conditionals.draw_vectors(rng, z, terms, view)
-    mean, precision = conditionals.draw_location(rng, means, view.precision, view.hyperprior)
+    mean, precision = draw_location(rng, means, view.precision, view.hyperprior)
     return SharedVector(view.vectors, means, mean, precision, view.hyperprior)
 
 
