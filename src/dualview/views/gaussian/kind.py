@@ -1,7 +1,7 @@
 """The Gaussian kind: its record, and its functions for the verbs of a view.
 
 vectors (U, D), observed or latent; rows (D, U): the same where they are observed, for tables; components of C columns; cores as
-in ``auxiliary``, without rows where means are not integrated out. A view of no dimensions is no view: nothing is drawn for it,
+in ``auxiliary``, without rows where means are not integrated out; cells that are not exact. A view of no dimensions is no view: nothing is drawn for it,
 and it adds nothing.
 """
 
@@ -20,6 +20,7 @@ from dualview.numerics.packing import put
 from dualview.views.base import Array, Base, Components
 from dualview.views.gaussian import conditionals, density
 from dualview.views.gaussian.auxiliary import draw_mean, marginalise_mean
+from dualview.views.gaussian.cells import Cells, draw_cells, integrate_out, no_cells, take_out
 from dualview.views.gaussian.conditionals import Sums, cluster_sums, draw_into, redraw_view
 from dualview.views.gaussian.location import relocate_in_turn
 from dualview.views.gaussian.scale import draw_latent_scale
@@ -34,6 +35,7 @@ class Gaussian(NamedTuple):
     cores: Array
     base: Base
     hyperprior: Hyperprior
+    cells: Cells = no_cells()
 
 
 @compiled
@@ -46,7 +48,7 @@ def redraw_from(rng, sums, view):
     components, base = view.components, view.base
     if view.vectors.shape[1] > 0:
         components, base = redraw_view(rng, sums, base, view.hyperprior)
-    return Gaussian(view.vectors, view.rows, components, view.cores, base, view.hyperprior)
+    return Gaussian(view.vectors, view.rows, components, view.cores, base, view.hyperprior, view.cells)
 
 
 @compiled
@@ -73,7 +75,7 @@ def open_columns(rng, n_auxiliary, n_room, marginal, view):
     cores = np.empty((n_cores, n_dims, n_dims))
     for c in range(first, first + n_auxiliary if n_cores > 0 else first):
         marginalise_mean(c, components, cores, view.base)
-    return Gaussian(view.vectors, view.rows, components, cores, view.base, view.hyperprior)
+    return Gaussian(view.vectors, view.rows, components, cores, view.base, view.hyperprior, view.cells)
 
 
 @in_place
@@ -103,7 +105,7 @@ def grow(view):
             for j in range(n_dims):
                 cores[c, i, j] = view.cores[c, i, j]
     components = with_room(view.components, view.components.means.shape[0])
-    return Gaussian(view.vectors, view.rows, components, cores, view.base, view.hyperprior)
+    return Gaussian(view.vectors, view.rows, components, cores, view.base, view.hyperprior, view.cells)
 
 
 @compiled
@@ -118,7 +120,7 @@ def compact(counts, n_kept, view):
                 for j in range(n_dims):
                     kept.factors[k, i, j] = factors[c, i, j]
             k += 1
-    return Gaussian(view.vectors, view.rows, kept, view.cores, view.base, view.hyperprior)
+    return Gaussian(view.vectors, view.rows, kept, view.cores, view.base, view.hyperprior, view.cells)
 
 
 @compiled
@@ -142,6 +144,15 @@ def score(table, offset, first, end, column, view):
                     projection[u - first] += weight * (rows[j, u] - centre)
         for u in range(first, end):
             table[column, u - offset] -= 0.5 * projection[u - first] * projection[u - first]
+    if view.cells.starts.shape[0] > 0:
+        integrate_out(table, offset, first, end, column, mean, factor, view.vectors, view.cells)
+
+
+@in_place
+def complete(rng, u, column, view):
+    if view.cells.starts.shape[0] > 0 and view.cells.starts[u + 1] > view.cells.starts[u]:
+        mean, factor = view.components.means[column], view.components.factors[column]
+        draw_cells(rng, u, mean, factor, view.cells, view.vectors, view.rows)
 
 
 @compiled
@@ -159,7 +170,7 @@ def log_density(z, start, view):
 @in_place
 def base_width(view):
     n_dims = view.vectors.shape[1]
-    return n_dims + 2 * n_dims * n_dims + 1 if n_dims > 0 else 0
+    return n_dims + 2 * n_dims * n_dims + 1 + view.cells.columns.shape[0] if n_dims > 0 else 0
 
 
 @in_place
@@ -168,7 +179,7 @@ def put_base(row, at, view):
         return at
     at = put(row, put(row, put(row, at, view.base.mean), view.base.precision), view.base.covariance)
     row[at] = view.base.dof
-    return at + 1
+    return take_out(row, at + 1, view.cells)
 
 
 @in_place
@@ -208,7 +219,7 @@ def move_together(rng, z, terms, view):
     base = Base(view.base.mean, view.base.precision, rescale(rng, z, terms, view), view.base.dof)
     means = relocate_in_turn(rng, z, view.components.means, base, view.vectors, terms)
     components = Components(means, view.components.factors)
-    return Gaussian(view.vectors, view.rows, components, view.cores, base, view.hyperprior)
+    return Gaussian(view.vectors, view.rows, components, view.cores, base, view.hyperprior, view.cells)
 
 
 @compiled
@@ -260,6 +271,7 @@ register(
     grow=grow,
     compact=compact,
     score=score,
+    complete=complete,
     collapsed=collapsed,
     log_density=log_density,
     base_width=base_width,
