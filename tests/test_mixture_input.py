@@ -586,3 +586,22 @@ class TestRepeats:
             pair, _ = quad(lambda d, w=dof * omega: (1 + 2 * d * d / w) ** (-0.5 * (dof + 2)) / w, -1, 1, points=[-edge, edge])
             logs.append(wishart(n_dims, np.eye(n_dims) / n_dims).logpdf(covariance) + np.log(pair))
         assert np.diff(logs)[0] / np.diff(np.log(omegas))[0] == pytest.approx(-1.0, abs=1e-3)
+
+
+def test_warnings_point_at_the_line_that_calls_fit():
+    even = PARTICIPATION / PARTICIPATION.sum(axis=1, keepdims=True)
+    few = dv.UserRegression(np.arange(N_USERS), _RNG.normal(size=(N_USERS, 2)), _RNG.normal(size=N_USERS))
+    cases = {
+        "is ignored, as scikit-learn": (X, np.zeros(N_USERS)),
+        "span 2 of 3 dimensions": (np.column_stack([X, np.ones(N_USERS)]), None),
+        "share a value": (np.column_stack([X[:, 0], X[:, 1] > 0]), None),
+        "same features": (with_value(X, 1, X[0]), None),
+        "pooling is not used": (X, None),
+        "add up to the same total": (None, shared(even, intercept=True)),
+        "observations and 2 coefficients": (None, few),
+    }
+    for text, (features, behavior) in cases.items():
+        options = {"pooling": "cluster"} if text.startswith("pooling") else {}
+        with pytest.warns(DataWarning) as caught:
+            dv.DualViewMixture(**QUICK, **options).fit(features, behavior)
+        assert [warning.filename for warning in caught if text in str(warning.message)] == [__file__], text

@@ -17,6 +17,8 @@ from dualview.errors import FileError, InputError
 from dualview.forum import application
 from dualview.forum.columns import ROLES, GivenColumns
 from dualview.forum.options import UNITS, ForumOptions, ForumSettings
+from dualview.inputs.data import Data
+from dualview.inputs.made_with import made_with
 from dualview.report.settings import fit_command
 from dualview.runs import run as runs
 from dualview.settings import (
@@ -41,6 +43,7 @@ TEXTS = {
     "time_unit": "minutes",
     "encoding": "mixed",
 }
+NO_DATA = Data(None, [], None, [])
 EARLIER = {  # a request.json as earlier versions wrote it, without the settings that came later
     "users": "/data/users.csv",
     "threads": "/data/threads.csv",
@@ -170,19 +173,19 @@ def test_manifests_of_earlier_runs_stay_valid() -> None:
     plain = {"n_clusters": None, "n_warmup": 1000, "n_draws": 1000, "thin": 1, "n_chains": 4, "n_auxiliary": 3}
     fixed = dv.DualViewMixture(n_warmup=1000)
     rest = {"init": "kmeans", "feature_prior": None, "behavior_prior": None, "random_state": 0, "features": None}
-    assert fixed._made_with(None, None, None) == {**plain, "alpha": "gamma(0.25, 0.25)", **rest}
+    assert made_with(fixed, NO_DATA) == {**plain, "alpha": "gamma(0.25, 0.25)", **rest}
     odd = dv.DualViewMixture(link="linear", pooling="cluster", keep="summary", feature_prior="shrunk", n_warmup=1000)
     changed = {"link": "linear", "pooling": "cluster", "keep": "summary", "whole draws, every": 10, "feature_prior": "shrunk"}
-    assert odd._made_with(None, None, None) == {**plain, "alpha": "gamma(0.25, 0.25)", **rest, **changed}
+    assert made_with(odd, NO_DATA) == {**plain, "alpha": "gamma(0.25, 0.25)", **rest, **changed}
 
 
 def test_manifests_say_which_runs_end_when_they_have_converged() -> None:
     grows, fixed = dv.DualViewMixture(), dv.DualViewMixture(n_warmup=1000)
     limited = dv.DualViewMixture(n_warmup=1000, max_time=5.0, max_draws=10)
-    assert (grows._made_with(None, None, None)["n_warmup"], limited._made_with(None, None, None)["n_warmup"]) == (None, 1000)
-    lengths = [model._made_with(None, None, None).get("length") for model in (grows, limited, fixed)]
+    assert (made_with(grows, NO_DATA)["n_warmup"], made_with(limited, NO_DATA)["n_warmup"]) == (None, 1000)
+    lengths = [made_with(model, NO_DATA).get("length") for model in (grows, limited, fixed)]
     assert lengths == ["until converged", "until converged", None]
-    assert not {"max_time", "max_draws"} & set(limited._made_with(None, None, None))
+    assert not {"max_time", "max_draws"} & set(made_with(limited, NO_DATA))
 
 
 @pytest.mark.parametrize("name", setting_names(Settings))

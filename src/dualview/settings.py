@@ -43,8 +43,8 @@ def setting(
         Its name as a parameter of the estimator, where it differs from the field's.
     recorded : "always", "if changed", "by the estimator" or "never"
         When it is written to the manifest of a run, by which a changed setting is noticed. "if changed", from the default:
-        runs made before there was the setting stay valid. "by the estimator": in a form of its own, see ``mixture``. "never":
-        it may change when a run is resumed.
+        runs made before there was the setting stay valid. "by the estimator": in a form of its own, see ``inputs.made_with``.
+        "never": it may change when a run is resumed.
     """
     details = {
         "least": least,

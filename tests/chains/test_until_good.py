@@ -15,8 +15,10 @@ import pytest
 import dualview as dv
 from dualview.chains import chains, checkpoint
 from dualview.chains.checkpoint import ChainFiles
+from dualview.chains.schedule import schedule_of
 from dualview.engines.gibbs import engine as gibbs
 from dualview.errors import FileError, InputError
+from dualview.settings import Settings
 
 FORUM = dv.datasets.agreement(20, 40, seed=0)
 SETTINGS: dict[str, Any] = {"n_clusters": 1, "n_draws": 200, "n_chains": 3}  # one cluster: quick, and it takes some looks
@@ -55,7 +57,7 @@ def test_it_ends_when_the_verdict_passes_and_not_before(good: dv.Posterior) -> N
     assert good.length is not None
     assert good.length.ended == "converged"
     assert good.n_draws == 200
-    stops = [part.stop for part in dv.DualViewMixture(**SETTINGS)._schedule(20, 0).rounds() if part.look]
+    stops = [part.stop for part in schedule_of(Settings(**SETTINGS), 20).rounds() if part.look]
     place = stops.index(good.length.n_iterations)
     assert place > 0, "it was good at the first look: this test shows nothing"
     before = fit(**SETTINGS, max_draws=stops[place - 1])

@@ -15,7 +15,7 @@ from dualview.numerics import slice_sampling
 from dualview.numerics.streams import stream_of
 from dualview.partitions import pitman_yor, verbs
 from dualview.partitions.alpha import Gamma, Known
-from dualview.partitions.choice import partition_prior, partition_process, partition_text
+from dualview.partitions.choice import partition_names, partition_prior, partition_process
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.partitions.priors import ChineseRestaurant
 
@@ -139,8 +139,8 @@ def test_a_fit_keeps_and_predicts_with_its_process(tmp_path):
 
 def test_words_and_errors():
     assert partition_process("pitman-yor(0.25)") == PitmanYor(0.25)
-    assert partition_text(PitmanYor(0.25)) == "pitman-yor(0.25)"
-    assert partition_text(None) is None
+    assert partition_names(None, None, PitmanYor(0.25)).process == "pitman-yor(0.25)"
+    assert partition_names(None, None, None).process is None
     assert partition_prior(None, partition="pitman-yor(0.25)").n_components is None
     for wrong in ("pitman-yor(1.5)", "pitman-yor", 0.3):
         with pytest.raises(InputError, match=r"partition must be|discount must be"):

@@ -445,7 +445,7 @@ class SharedOutcome(Behavior):
                 "from the mean of the users' coefficients: only their sum is known, and both mix slowly. Predictions are not "
                 "affected. Use intercept=False, or weights that are not divided by their sum.",
                 DataWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, ThreadRegression]:

@@ -179,7 +179,7 @@ class UserRegression(PerUser):
                 "regression can fit them exactly, so only what users of a cluster share tells the noise from differences "
                 'between users. Give the design fewer columns, or use pooling="cluster", which gives a cluster one regression.',
                 DataWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, PanelRegression]:

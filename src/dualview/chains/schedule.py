@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.errors import InputError
+from dualview.settings import Settings
 
 _MOST_ITERATIONS = 10**9  # of a chain; that takes hours even for the smallest data
 _MOST_CHAINS = 10_000
@@ -200,6 +201,22 @@ class UntilGood(Schedule):
         if n * stride < next(self._looks()) * self.thin:
             return n // 2
         return max(n - self.n_draws, n // 5)
+
+
+def schedule_of(settings: Settings, n_users: int, looks: int = 0) -> Schedule:
+    """Chains of fixed length, looked at this many times on the way, or chains that run until they are good.
+
+    The moments of a summary cannot be taken apart afterwards, so that its warm-up is known from the start: n_draws × thin by
+    default.
+    """
+    n_draws, thin, n_warmup = settings.n_draws, settings.thin, settings.n_warmup
+    n_whole = int(settings.n_whole) if settings.keep == "summary" else None
+    if settings.is_fixed:
+        return FixedLength(n_warmup or 0, n_draws, thin, n_whole, looks)
+    limit = most_draws(n_draws, thin, n_users) if settings.max_draws is None else int(settings.max_draws)
+    if n_warmup is None and n_whole is None:
+        return UntilGood(0, n_draws, thin, max_draws=limit)
+    return UntilGood(n_draws * thin if n_warmup is None else n_warmup, n_draws, thin, n_whole, limit, chosen=False)
 
 
 def most_draws(n_draws: int, thin: int, n_users: int) -> int:

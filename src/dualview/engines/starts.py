@@ -19,11 +19,11 @@ _INFERRED = 10  # clusters of k-means when their number is inferred
 
 
 def check_init(init: Any, n_users: int, n_clusters: int | None) -> Labels | None:
-    """Given labels as numbers from 0; None where init names a method."""
+    """The labels that every chain starts from, as numbers from 0; None for k-means."""
     if isinstance(init, str):
         if init not in ("kmeans", "one"):
             raise InputError(f"init must be 'kmeans', 'one' or an array of labels; got {init!r}.")
-        return None
+        return np.zeros(n_users, dtype=np.int64) if init == "one" else None
     given = np.asarray(init)
     if given.shape != (n_users,):
         raise InputError(

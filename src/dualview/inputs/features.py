@@ -105,14 +105,14 @@ def feature_units(features: Array, names: list[str], prior: GaussianPrior | str 
             "All features are constant: there is nothing to cluster by. Pass X=None to cluster by behaviour alone."
         )
     if units.n_dims < len(names):
-        warnings.warn(_rank_message(features, names, units), DataWarning, stacklevel=4)
+        warnings.warn(_rank_message(features, names, units), DataWarning, stacklevel=5)
     return units
 
 
 def warn_of_many_features(n_users: int, units: Whitening) -> None:
     """Warn where units that come from the covariance of the features leave little of their differences, or nothing."""
     if units.n_dims > 1 and _USERS_PER_FEATURE * units.n_dims >= n_users:
-        warnings.warn(_many_features(n_users, units.n_dims), DataWarning, stacklevel=4)
+        warnings.warn(_many_features(n_users, units.n_dims), DataWarning, stacklevel=5)
 
 
 def _many_features(n_users: int, n_dims: int) -> str:
@@ -176,7 +176,7 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
             "zeros. Clusters can shrink onto such a value, where the posterior has no finite shape: the run may stop with a "
             "DegenerateError after hours. Leave these columns out, or add noise of the size of their rounding.",
             DataWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     sets = repeated_rows(features)
     n_users, n_dims = features.shape
@@ -186,7 +186,7 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
             "shape: sooner or later the run may stop with a DegenerateError. If the features are rounded, add noise of the "
             "size of the rounding; if a user is there more than once, keep one row.",
             DataWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dualview.errors import InputError
-from dualview.partitions.alpha import PAPER, Concentration
+from dualview.partitions.alpha import PAPER, Concentration, concentration
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster, PartitionPrior
 
@@ -34,17 +34,21 @@ def partition_process(partition: Any) -> PitmanYor | None:
     raise InputError(f"partition must be {wanted}; got {partition!r}.")
 
 
-def partition_text(partition: Any) -> str | None:
-    """The process in words; None for the Dirichlet process."""
+def partition_names(n_clusters: int | None, alpha: Any, partition: Any) -> PartitionNames:
+    """What an estimator's parameters say of the prior over partitions, in words."""
     process = partition_process(partition)
-    return None if process is None else f"pitman-yor({process.discount!r})"
+    return PartitionNames(
+        n_clusters,
+        None if n_clusters == 1 else str(concentration(alpha)),
+        None if process is None else f"pitman-yor({process.discount!r})",
+    )
 
 
 def partition_prior(
-    n_clusters: int | None, concentration: Concentration = PAPER, partition: PitmanYor | str | None = None
+    n_clusters: int | None, alpha: Concentration = PAPER, partition: PitmanYor | str | None = None
 ) -> PartitionPrior:
     """The prior for an inferred (None) or fixed number of clusters; α has the paper's prior unless another is given."""
     process = partition_process(partition)
     if n_clusters is not None:
-        return OneCluster() if n_clusters == 1 else FiniteDirichlet(n_clusters, concentration)
-    return ChineseRestaurant(concentration) if process is None else replace(process, concentration=concentration)
+        return OneCluster() if n_clusters == 1 else FiniteDirichlet(n_clusters, alpha)
+    return ChineseRestaurant(alpha) if process is None else replace(process, concentration=alpha)

@@ -1,0 +1,98 @@
+"""The data of a fit: features X (U, D), a behaviour, or both, of the same users."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.behaviors import Behavior
+from dualview.behaviors.base import check_inherits
+from dualview.errors import DataWarning, InputError
+from dualview.inputs.features import checked_features, feature_names, repeated_rows, repeats_text, row_ids
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Features in the user's units with their names, a behaviour, and the users' ids; None for a view that is not there."""
+
+    features: Array | None
+    feature_names: list[str]
+    behavior: Behavior | None
+    users: Sequence[Any]
+
+    @property
+    def n_users(self) -> int:
+        return len(self.users)
+
+    def coords(self) -> dict[str, Any]:
+        """Names along the dimensions of draws; an error where a file could not hold one."""
+        coords: dict[str, Any] = {"user": np.asarray(self.users)}
+        if self.features is not None:
+            coords["feature"] = coords["feature_other"] = self.feature_names
+        if self.behavior is not None:
+            coords |= self.behavior.coords()
+        for kind, names in coords.items():
+            odd = [name for name in names if isinstance(name, str) and "\0" in name]
+            if odd:
+                raise InputError(f"The name of a {kind} has a NUL character: {odd[0]!r}. Give it another name.")
+        return coords
+
+    def with_repeats(self, message: str) -> str:
+        """The message of a fit that failed, with the users who have the same features, where there are any."""
+        sets = [] if self.features is None else repeated_rows(self.features)
+        if not sets:
+            return message
+        return f"{message} {repeats_text(sets, self.users)} A cluster of them can shrink onto one point."
+
+
+def checked_data(estimator: Any, X: Any, y: Any) -> Data:
+    """The data that ``fit`` of an estimator is given; sets the estimator's n_features_in_ and feature_names_in_."""
+    behavior = _checked_behavior(y)
+    features = None
+    if X is None:
+        for name in ("feature_names_in_", "n_features_in_"):
+            estimator.__dict__.pop(name, None)
+    else:
+        features = checked_features(estimator, X)
+    ids = row_ids(X)
+    if behavior is not None:
+        behavior = behavior if ids is None else behavior.aligned(ids)
+        ids = ids or behavior.users
+    n_users = _n_users(features, behavior)
+    names = [] if features is None else feature_names(estimator)
+    return Data(features, names, behavior, range(n_users) if ids is None else ids)
+
+
+def _checked_behavior(y: Any) -> Behavior | None:
+    if isinstance(y, type):
+        raise InputError(f"y must be a behaviour; got the class {y.__name__}. Make one: {y.__name__}(...).")
+    if y is None or isinstance(y, Behavior):
+        return y
+    if hasattr(y, "prepare"):  # written as a behaviour, which is not to be passed over
+        check_inherits(y, Behavior, "A behaviour")
+    warnings.warn(
+        f"y is not a behaviour ({type(y).__name__}) and is ignored, as scikit-learn's clusterers do. A behaviour is for "
+        "example dv.SharedOutcome(participation, outcome).",
+        DataWarning,
+        stacklevel=4,
+    )
+    return None
+
+
+def _n_users(features: Array | None, behavior: Behavior | None) -> int:
+    sizes = [len(part) for part in (features, behavior) if part is not None]
+    if not sizes:
+        raise InputError("fit needs features X, a behaviour, or both; got neither.")
+    if behavior is not None and sizes[0] != len(behavior):
+        raise InputError(
+            f"X and behaviour must be of the same users: X has {sizes[0]} rows, the behaviour has {len(behavior)} users. "
+            f"{behavior.advice(sizes[0])}"
+        )
+    if sizes[0] < 2:
+        raise InputError(f"A mixture needs at least two users; got {sizes[0]}.")
+    return sizes[0]

@@ -1,0 +1,76 @@
+"""The parameters of an estimator: what each may be, and whether the data of a fit have a use for it."""
+
+import numbers as abstract
+import os
+import warnings
+from typing import Any
+
+from dualview.chains.schedule import check_length
+from dualview.checks import positive_number, whole_number
+from dualview.errors import DataWarning, InputError
+from dualview.inputs.data import Data
+from dualview.partitions.alpha import concentration
+from dualview.partitions.choice import partition_process
+from dualview.posterior.diagnostics import check_enough
+from dualview.settings import Settings, check_values, choices, setting_names
+from dualview.units import GaussianPrior
+
+# Settings that can be objects in an estimator, not only words and numbers.
+_WIDER = ("alpha", "partition", "feature_prior", "behavior_prior", "seed")
+
+
+def settings_of(estimator: Any) -> Settings:
+    """An estimator's parameters as settings; those that can be objects are left at their defaults."""
+    return Settings(**{name: getattr(estimator, name) for name in setting_names(Settings) if name not in _WIDER})
+
+
+def check_parameters(estimator: Any) -> None:
+    """Raise where a parameter is impossible, whatever the data."""
+    check_values(Settings, {name: getattr(estimator, name) for name in setting_names(Settings) if name not in _WIDER})
+    whole_number(estimator.n_auxiliary, "n_auxiliary", 1)
+    check_length(estimator.n_warmup, estimator.n_draws, estimator.thin, estimator.n_chains, estimator.max_draws)
+    if not settings_of(estimator).is_fixed:
+        check_enough(estimator.n_draws, estimator.n_chains)
+    concentration(estimator.alpha)
+    if partition_process(estimator.partition) is not None and estimator.n_clusters is not None:
+        raise InputError(
+            f"partition is for an inferred number of clusters; got n_clusters={estimator.n_clusters} as well. Leave one out."
+        )
+    for name in ("feature_prior", "behavior_prior"):
+        _check_prior(name, getattr(estimator, name))
+    _check_running(estimator.n_jobs, estimator.checkpoint, estimator.checkpoint_interval, estimator.progress)
+
+
+def _check_running(n_jobs: Any, checkpoint: Any, checkpoint_interval: Any, progress: Any) -> None:
+    """Raise where a parameter that changes no draw is impossible."""
+    if n_jobs is not None and (not isinstance(n_jobs, abstract.Integral) or n_jobs == 0):
+        raise InputError(f"n_jobs must be None or a whole number other than 0 (-1: all cores); got {n_jobs!r}.")
+    positive_number(checkpoint_interval, "checkpoint_interval")
+    if not (checkpoint is None or isinstance(checkpoint, str | os.PathLike)):
+        raise InputError(f"checkpoint must be a folder's path or None; got {checkpoint!r}.")
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise InputError(f"progress must be True, False or a function of (chain, iteration, clusters); got {progress!r}.")
+
+
+def _check_prior(name: str, value: Any) -> None:
+    """Raise where a prior of a view is neither one nor a word for one."""
+    words = [word for word in choices(Settings)[name] if word is not None]
+    if value is None or isinstance(value, GaussianPrior) or (isinstance(value, str) and value in words):
+        return
+    listed = "".join(f', "{word}"' for word in words)
+    got = repr(value) if isinstance(value, str) else type(value).__name__
+    raise InputError(f"{name} must be a GaussianPrior(mean, covariance){listed} or None; got {got}.")
+
+
+def check_use(estimator: Any, data: Data) -> None:
+    """Raise where a parameter does not go with the data of a fit, and warn of one without effect."""
+    for name, view in (("feature_prior", data.features), ("behavior_prior", data.behavior), ("pooling", data.behavior)):
+        if view is None and getattr(estimator, name) is not None:
+            warnings.warn(f"{name} is not used: there is no such view in this fit.", DataWarning, stacklevel=3)
+    if estimator.n_clusters == 1 and estimator.alpha is not None:
+        warnings.warn("alpha is not used: with one cluster there is none.", DataWarning, stacklevel=3)
+    if estimator.link is not None and (data.features is None or data.behavior is None):
+        missing = "features X" if data.features is None else "a behaviour"
+        raise InputError(f'link="linear" joins features and behaviour; this fit lacks {missing}. Give both, or link=None.')
+    if estimator.n_clusters is not None and estimator.n_clusters > data.n_users:
+        raise InputError(f"n_clusters must be at most the number of users, {data.n_users}; got {estimator.n_clusters}.")
