@@ -5,6 +5,7 @@ X (U, D) features; the behaviour travels in y, as an object with a length of U.
 
 import contextlib
 import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -147,6 +148,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         n_chains: int = 4,
         n_auxiliary: int = 3,
         init: Any = "kmeans",
+        columns: Mapping[str, Any] | None = None,
         feature_prior: GaussianPrior | str | None = None,
         behavior_prior: GaussianPrior | str | None = None,
         link: str | None = None,
@@ -170,6 +172,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self.n_chains = n_chains
         self.n_auxiliary = n_auxiliary
         self.init = init
+        self.columns = columns
         self.feature_prior = feature_prior
         self.behavior_prior = behavior_prior
         self.link = link
@@ -206,7 +209,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
                 raise DegenerateError(data.with_repeats(str(error))) from error
             if folder is not None:
                 folder.note_length(drawn.length._asdict())
-        self._take(fit.posterior(*drawn).with_data(data.features, data.behavior), data.behavior)
+        self._take(fit.posterior(*drawn).with_data(data.features, data.behavior, data.cells), data.behavior)
         if not self.posterior_.converged:
             warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=2)
         if self.n_clusters is None and data.n_users >= _FEW_USERS and 2 * self.n_clusters_ > data.n_users:

@@ -72,7 +72,11 @@ class Model:
     @cached_property
     def observed(self) -> dict[str, Observed]:
         """The observed views by name: features first."""
-        own = {} if self.features is None else {"features": Observed(GaussianView(self.features.shape[1], intervals=self.intervals), self.features)}
+        own = (
+            {}
+            if self.features is None
+            else {"features": Observed(GaussianView(self.features.shape[1], intervals=self.intervals), self.features)}
+        )
         return own | dict(self.others)
 
     @cached_property
@@ -147,5 +151,6 @@ class Model:
         """The state with the cells that are not exact at their values in ``features``: those that ``simulate`` has drawn."""
         if self.features is None or self.intervals is None:
             return state
-        cells = self.intervals.values(self.features)
-        return replace(state, views={**state.views, "features": state.views["features"]._replace(cells=cells)})
+        view = state.views["features"]
+        parts = view.component_parts | view.base_parts | {"cells": self.intervals.values(self.features)}
+        return replace(state, views={**state.views, "features": self.views["features"].restored(parts)})

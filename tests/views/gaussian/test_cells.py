@@ -13,6 +13,7 @@ from dualview.views import GaussianView, Intervals
 from dualview.views.gaussian import cells as kernels
 from dualview.views.gaussian.kind import score
 
+MEAN = np.array([0.3, -1.0, 2.0])
 FACTOR = np.array([[1.5, 0.0, 0.0], [0.4, 0.8, 0.0], [-0.6, 0.3, 2.0]])
 INVERSE = np.linalg.inv(FACTOR)
 STEP = 0.7
@@ -35,21 +36,21 @@ def coarsened(values):
 def intervals(n_users=6):
     hidden = np.zeros((n_users, 3))
     hidden[0, 0] = hidden[1, 1] = hidden[1, 2] = hidden[3] = np.inf
-    return Intervals(-hidden, hidden, FACTOR, INVERSE, coarsened)
+    return Intervals(-hidden, hidden, MEAN, FACTOR, INVERSE, coarsened)
 
 
 def observed(seed=0):
     """Working vectors, the table's values and its intervals."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((6, 3))
-    return x, x @ FACTOR.T, intervals().observe(x)
+    return x, MEAN + x @ FACTOR.T, intervals().observe(x)
 
 
 def component(rng):
     """Mean and precision factor in working units, and mean and precision in the data's."""
     mean, factor = rng.standard_normal(3), np.triu(rng.standard_normal((3, 3)))
     factor[np.diag_indices(3)] = rng.uniform(0.5, 2.0, 3)
-    return mean, factor, FACTOR @ mean, INVERSE.T @ factor @ factor.T @ INVERSE
+    return mean, factor, MEAN + FACTOR @ mean, INVERSE.T @ factor @ factor.T @ INVERSE
 
 
 def record(seed=0):
@@ -62,7 +63,7 @@ def record(seed=0):
 def test_a_record_has_the_values_that_were_put_in():
     view, values = record()
     np.testing.assert_allclose(view.cells.values, values)
-    np.testing.assert_allclose(view.vectors @ FACTOR.T, values)
+    np.testing.assert_allclose(MEAN + view.vectors @ FACTOR.T, values)
     np.testing.assert_array_equal(view.rows, view.vectors.T)
 
 
@@ -77,7 +78,7 @@ def test_the_choice_sees_the_marginal_density_of_what_is_not_missing():
         seen = np.flatnonzero(~hidden[u])
         expected = 0.0
         if len(seen):
-            law = stats.multivariate_normal((FACTOR @ mean)[seen], covariance[np.ix_(seen, seen)])
+            law = stats.multivariate_normal((MEAN + FACTOR @ mean)[seen], covariance[np.ix_(seen, seen)])
             expected = law.logpdf(values[u, seen])
         assert table[1, u] + np.log(np.linalg.det(INVERSE)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
@@ -140,7 +141,7 @@ MODELS = {
 def statistics(model, state):
     """Those of every model, and of the cells."""
     x = model.views["features"].completed(state.views["features"], model.features)
-    values = np.arctan(x @ FACTOR.T)
+    values = np.arctan(MEAN + x @ FACTOR.T)
     own = {f"cell {u} {d}": values[u, d] for u, d in ((0, 0), (1, 1), (1, 2), (2, 1), (3, 2), (4, 2))}
     own["spread"] = np.abs(values[1, 1] - values[1, 2])
     own["place in interval"] = np.mod(np.tan(values[2, 1]) / STEP, 1.0)
@@ -155,9 +156,9 @@ def test_joint(name):
 
 def test_without_such_cells_draws_are_those_of_a_table():
     x = np.random.default_rng(1).standard_normal((6, 3))
-    values = x @ FACTOR.T
+    values = MEAN + x @ FACTOR.T
     plain = Model(ChineseRestaurant(Gamma(2.0, 2.0)), x, n_users=6)
-    exact = Model(ChineseRestaurant(Gamma(2.0, 2.0)), x, n_users=6, intervals=Intervals(values, values, FACTOR, INVERSE))
+    exact = Model(ChineseRestaurant(Gamma(2.0, 2.0)), x, n_users=6, intervals=Intervals(values, values, MEAN, FACTOR, INVERSE))
     start = plain.draw_prior(np.random.default_rng(2))
     first, second = (checks.gibbs_step(np.random.default_rng(3), part, start) for part in (plain, exact))
     np.testing.assert_array_equal(first.z, second.z)

@@ -8,7 +8,6 @@ from dualview.model import Model, Observed
 from dualview.partitions.alpha import Gamma
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from dualview.views import NominalView
-from dualview.views.nominal import conditionals
 
 SHARES = (0.5, 0.3, 0.2), (0.6, 0.4)
 

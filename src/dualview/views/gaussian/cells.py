@@ -1,8 +1,8 @@
 """Cells of a table that are known to an interval only, (M14): missing, censored, rounded, counts, ordered levels.
 
 The view's vectors are complete; cells that are not exact are drawn with the rest. Intervals belong to columns of the data,
-while vectors are in working units: x̃ = L⁻¹(x − m). So cells are drawn in the data's units, less m, and their users' vectors
-are made from them again.
+while vectors are in working units: x̃ = L⁻¹(x − m). So cells are drawn in the data's units, and their users' vectors are made
+from them again.
 
 Missing cells are integrated out while a user chooses its cluster, and drawn together right afterwards, so that both move as
 one. Other cells stay where they are while it chooses, and are drawn one after the other, (C16).
@@ -26,7 +26,7 @@ class Cells(NamedTuple):
     """The cells of user u: from starts[u] to starts[u + 1], the missing ones first; no starts where all cells are exact.
 
     columns (n,), lows (n,), highs (n,): where cells are and the bounds of their intervals. n_missing (U,). values (U, D): the
-    whole table. Bounds and values in the data's units, less m. inverse (D, D): L⁻¹.
+    whole table. Bounds and values are in the data's units. mean (D,): m. inverse (D, D): L⁻¹.
     """
 
     starts: NDArray[np.int64]
@@ -35,13 +35,14 @@ class Cells(NamedTuple):
     highs: Array
     n_missing: NDArray[np.int64]
     values: Array
+    mean: Array
     inverse: Array
 
 
 def no_cells() -> Cells:
     """All cells are exact."""
     places, numbers = np.empty(0, dtype=np.int64), np.empty(0)
-    return Cells(places, places, numbers, numbers, places, np.empty((0, 0)), np.empty((0, 0)))
+    return Cells(places, places, numbers, numbers, places, np.empty((0, 0)), numbers, np.empty((0, 0)))
 
 
 @in_place
@@ -50,7 +51,7 @@ def whiten(u, cells, vectors, rows):
     for i in range(vectors.shape[1]):
         total = 0.0
         for j in range(i + 1):
-            total += cells.inverse[i, j] * cells.values[u, j]
+            total += cells.inverse[i, j] * (cells.values[u, j] - cells.mean[j])
         vectors[u, i] = total
         rows[i, u] = total
 

@@ -17,12 +17,13 @@ Coarsening = Callable[[Array], tuple[Array, Array]]
 class Intervals:
     """Bounds of every cell of a table (U, D): low < high where the cell is not exact, (−∞, ∞) where it is missing, (M14).
 
-    Bounds are in the data's units, less the view's m. factor (D, D): the lower factor L of the view's Σ. coarsen: what a
+    Bounds are in the data's units. mean (D,) and factor (D, D): m and the lower factor L of the view's Σ. coarsen: what a
     complete table (U, D) is observed as, for simulations; missing cells stay missing, and without it all others are exact.
     """
 
     low: Array
     high: Array
+    mean: Array
     factor: Array
     inverse: Array
     coarsen: Coarsening | None = None
@@ -50,11 +51,11 @@ class Intervals:
         low = np.where(np.isfinite(self.low), self.low, self.high)
         high = np.where(np.isfinite(self.high), self.high, self.low)
         low[self.is_missing] = high[self.is_missing] = 0.0
-        return np.asarray(0.5 * low + 0.5 * high)
+        return np.where(self.is_missing, self.mean, 0.5 * low + 0.5 * high)
 
     def values(self, x: Array) -> Array:
         """The values of the cells that are not exact, from complete vectors in working units."""
-        return np.asarray((x @ self.factor.T)[self.cells])
+        return np.asarray((self.mean + x @ self.factor.T)[self.cells])
 
     def record(self, drawn: Array, x: Array) -> tuple[Cells, Array, Array]:
         """Cells as the sampler sees them, with their values, and complete vectors (U, D) and rows (D, U)."""
@@ -65,7 +66,7 @@ class Intervals:
         starts = np.concatenate([[0], np.cumsum(counts)])
         low, high = self.low[self.cells], self.high[self.cells]
         missing = np.bincount(users[self.is_missing[self.cells]], minlength=len(self.low))
-        cells = Cells(starts, columns, low, high, missing, self.start.copy(), self.inverse)
+        cells = Cells(starts, columns, low, high, missing, self.start.copy(), self.mean, self.inverse)
         vectors = x.copy()
         rows = np.ascontiguousarray(vectors.T)
         put_in(drawn, cells, vectors, rows)
@@ -80,7 +81,7 @@ class Intervals:
 
     def observe(self, x: Array) -> "Intervals":
         """The intervals of another complete table, in working units: what is missing stays so."""
-        values = x @ self.factor.T
+        values = self.mean + x @ self.factor.T
         low, high = (values, values) if self.coarsen is None else self.coarsen(values)
         low, high = np.where(self.is_missing, -np.inf, low), np.where(self.is_missing, np.inf, high)
-        return Intervals(low, high, self.factor, self.inverse, self.coarsen)
+        return Intervals(low, high, self.mean, self.factor, self.inverse, self.coarsen)

@@ -1,8 +1,8 @@
 """The Gaussian kind: its record, and its functions for the verbs of a view.
 
 vectors (U, D), observed or latent; rows (D, U): the same where they are observed, for tables; components of C columns; cores as
-in ``auxiliary``, without rows where means are not integrated out; cells that are not exact. A view of no dimensions is no view: nothing is drawn for it,
-and it adds nothing.
+in ``auxiliary``, without rows where means are not integrated out; cells that are not exact. A view of no dimensions is no
+view: nothing is drawn for it, and it adds nothing.
 """
 
 import math

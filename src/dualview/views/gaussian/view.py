@@ -22,7 +22,7 @@ _SPARE = np.geomspace(0.1, 1e6, 50)  # values of β − D + 1 to start from
 
 
 class GaussianState(NamedTuple):
-    """Everything a Gaussian view learns. cells (n,): values of the cells that are not exact, in the data's units, less m."""
+    """Everything a Gaussian view learns. cells (n,): values of the cells that are not exact, in the data's units."""
 
     components: Components
     base: Base
@@ -59,11 +59,8 @@ class GaussianView(View):
             "base_covariance": (n, n),
             "base_dof": (),
         }
-        return shapes | {"cells": (self.intervals.n_cells,)} if self._has_cells else shapes
-
-    @property
-    def _has_cells(self) -> bool:
-        return self.intervals is not None and self.intervals.n_cells > 0
+        n_cells = 0 if self.intervals is None else self.intervals.n_cells
+        return shapes | {"cells": (n_cells,)} if n_cells else shapes
 
     @property
     def component_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -115,7 +112,7 @@ class GaussianView(View):
 
     def completed(self, state: GaussianState, x: Array) -> Array:
         """The vectors with the cells that are not exact as they stand."""
-        if self.intervals is None or not self._has_cells:
+        if self.intervals is None or not self.intervals.n_cells:
             return x
         return self.intervals.record(state.cells, x)[1]
 
@@ -126,7 +123,7 @@ class GaussianView(View):
     def record(self, state: GaussianState, x: Array, rows: Array) -> Gaussian:
         """The state with its vectors as the sampler sees it; the vectors copied where they change."""
         cells = no_cells()
-        if self.intervals is not None and self._has_cells:
+        if self.intervals is not None and self.intervals.n_cells:
             cells, x, rows = self.intervals.record(state.cells, x)
         cores = np.empty((0, self.n_dims, self.n_dims))
         return Gaussian(x, rows, state.components, cores, state.base, self.hyperprior, cells)

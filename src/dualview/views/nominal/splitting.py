@@ -79,7 +79,7 @@ def learn(column, z, split):
 
 
 @in_place
-def propose(rng, s, n, split):  # noqa: ARG001
+def propose(rng, s, n, split):
     """Nothing: a set has no parameters until it is accepted."""
 
 

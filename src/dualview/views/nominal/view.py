@@ -117,4 +117,3 @@ def no_columns(n_users: int, n_components: int) -> Nominal:
     """The record of a view of no columns."""
     starts, empty = np.zeros(1, dtype=np.int64), np.empty(0)
     return Nominal(np.empty((0, n_users), dtype=np.int64), starts, empty, np.empty((n_components, 0)), empty.copy(), False)
-
