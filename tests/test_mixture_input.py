@@ -310,7 +310,7 @@ class TestPrediction:
             without.predict_latent(None, shared())
 
     def test_without_behaviour(self):
-        with pytest.raises(InputError, match=r"fitted without a behaviour, .* fit\(X, behavior\) does"):
+        with pytest.raises(InputError, match=r"fitted without a behaviour, .* call fit\(X, behavior\)"):
             fit().predict_outcome(PARTICIPATION)
 
     def test_every_form_of_new_threads_is_the_same(self):
