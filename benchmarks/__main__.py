@@ -67,7 +67,7 @@ def seconds_per_call(function: Callable[[], object], n: int) -> float:
 
 
 def sampler(n_clusters: int | None, features: np.ndarray | None, behavior: dv.SharedOutcome) -> Callable[[int, bool], float]:
-    """Microseconds of an iteration of the shipped sampler: so many of them, kept or not, as a fit makes them."""
+    """Microseconds of an iteration of the shipped sampler: n of them, kept or not, as a fit makes them."""
     working = None if features is None else np.ascontiguousarray(Whitening.of_data(features).to_working(features))
     model = Model(partition_prior(n_clusters), working, behavior.prepare(None)[1], N_USERS)
     z = np.arange(N_USERS) % (n_clusters or 5)

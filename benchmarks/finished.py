@@ -1,9 +1,9 @@
 """Do default fits end with a passed verdict, and when? ``python -m benchmarks.finished [seeds] [scenario ...]``.
 
-Each scenario of the paper, 50 users and 100 threads, in so many worlds (20), each with a sampler's seed of its own: fits with
-default settings, one after the other, with as many chains at a time as there are cores. Seconds are of the whole fit, looks and
-verdict included; what is compiled is compiled before. A fit that has not passed ends at the usual limit of draws. The last
-columns say how well a finished fit does: the adjusted Rand index of its partition estimate against the truth.
+Each scenario of the paper, 50 users and 100 threads, in 20 worlds or as many as are asked for, each with a sampler's seed of
+its own: fits with default settings, one after the other, with as many chains at a time as there are cores. Seconds are of the
+whole fit, looks and verdict included; what is compiled is compiled before. A fit that has not passed ends at the default limit
+of draws. The last columns say how good a finished fit is: the adjusted Rand index of its partition estimate against the truth.
 """
 
 import math

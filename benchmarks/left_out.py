@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.left_out", description="Leave-one-out scores before and after.")
     parser.add_argument("--forum", nargs="+", action="append", default=[], metavar="NAME POSTS OPTION=VALUE")
     parser.add_argument("--threads", type=int, default=200, help="training threads of a forum")
-    parser.add_argument("--users", type=int, default=100, help="about so many of a forum, the most active")
+    parser.add_argument("--users", type=int, default=100, help="about this many of a forum, the most active")
     parser.add_argument("--draws", type=int, default=500, help="of each of four chains, after as many to warm up")
     parser.add_argument("--jobs", type=int, default=1)
     plan = parser.parse_args(arguments)

@@ -142,7 +142,7 @@ def r_squared(y: Array, mean: Array) -> float:
 
 
 def read(path: Path, options: dict[str, Any], n_users: int) -> ForumData:
-    """The forum with about so many users: those who were early in the most training threads."""
+    """The forum with about this many users: those who were early in the most training threads."""
     first = dv.read_forum(path, **options)
     counts = np.sort(np.asarray((first.training.participation > 0).sum(axis=0)).ravel())[::-1]
     if len(counts) <= n_users:
@@ -302,7 +302,7 @@ def forum_of(words: list[str]) -> tuple[str, Path, dict[str, Any]]:
     for key, value in (pair.split("=", 1) for pair in pairs):
         if key in ("covariates", "deleted_names", "bot_names"):
             options[key] = tuple(part for part in value.split(",") if part not in ("", "none"))
-        elif key in ("relative_time", "normalise", "skip_bad_rows"):
+        elif key in ("relative_time", "normalize", "skip_bad_rows"):
             options[key] = value == "yes"
         else:
             options[key] = int(value) if value.isdigit() else value
@@ -314,7 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--forum", nargs="+", action="append", required=True, metavar="NAME POSTS OPTION=VALUE")
     parser.add_argument("--threads", nargs="+", type=int, default=[200, 500, 1000], help="numbers of training threads")
     parser.add_argument("--subsets", type=int, default=4, help="random training subsets of each size")
-    parser.add_argument("--users", type=int, default=100, help="about so many, the most active")
+    parser.add_argument("--users", type=int, default=100, help="about this many, the most active")
     parser.add_argument("--warmup", type=int, default=500)
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--thin", type=int, default=1)

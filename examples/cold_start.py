@@ -97,7 +97,7 @@ def draw_case(plan: Plan, seed: int) -> Case:
 
 
 def draw_outcomes(rng: np.random.Generator, takes_part: NDArray[np.bool_], latent: Array) -> dv.SharedOutcome:
-    """Threads of these participants by the scenario's law: shares that sum to one, normal noise."""
+    """Threads of these participants by the scenario's distribution: shares that sum to one, normal noise."""
     participation = takes_part / np.maximum(takes_part.sum(axis=1, keepdims=True), 1)
     noise = np.sqrt(NOISE_VARIANCE) * rng.standard_normal(len(participation))
     return dv.SharedOutcome(participation, participation @ latent + noise)

@@ -78,7 +78,7 @@ def changed_inside(kernel: Any, **pieces: Any) -> Change:
 
 
 def by_blocks(monkeypatch: pytest.MonkeyPatch, n_users: int = 2) -> None:
-    """Run a step move by move, with so many users at a time, as is done with very many, and go through their threads."""
+    """Run a step move by move, with n_users users at a time, as is done with very many, and go through their threads."""
     monkeypatch.setattr(assignment, "BLOCK", n_users)
     monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 0)
 

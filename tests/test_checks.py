@@ -157,7 +157,7 @@ def test_wrong_dimensions(values, n_dims, message):
 
 @pytest.mark.parametrize(("factor", "size"), [(1e101, "large"), (1e300, "large"), (1e-101, "small"), (5e-324, "small")])
 def test_numbers_without_squares(factor, size):
-    with pytest.raises(InputError, match=f"outcome is too {size} to compute with: .* Give it in another unit"):
+    with pytest.raises(InputError, match=f"outcome is too {size} to compute with: .* Use another unit"):
         checks.numbers(factor * np.ones(3), "outcome", n_dims=1)
     with pytest.raises(InputError, match=rf"too {size} to compute with in column\(s\) b:"):
         checks.check_range(np.array([1.0, factor]), "X", ["a", "b"])

@@ -261,7 +261,10 @@ def _no_fit(*_):
 
 def test_errors_name_options_and_where_help_is(tmp_path, capsys):
     for tokens, words in (
-        (["fit", "u.csv", "t.csv", "more.csv", "--out", "r"], "more.csv: no place for it. An option with several values is"),
+        (
+            ["fit", "u.csv", "t.csv", "more.csv", "--out", "r"],
+            "Unexpected: more.csv. To give an option several values, repeat it.",
+        ),
         (["fit", "u.csv", "t.csv"], "Try dualview fit --help."),
         (["nonsense"], "Try dualview --help."),
         (["report", str(tmp_path / "absent")], "absent: there is no such folder."),

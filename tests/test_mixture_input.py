@@ -306,11 +306,11 @@ class TestPrediction:
             without.predict(X)
         with pytest.raises(InputError, match=r"give behavior_new"):
             without.predict_latent()
-        with pytest.raises(InputError, match=r"of the 12 users of the fit and of no new one"):
+        with pytest.raises(InputError, match=r"has the 12 users of the fit and no new one"):
             without.predict_latent(None, shared())
 
     def test_without_behaviour(self):
-        with pytest.raises(InputError, match=r"fitted without a behaviour, .* fit\(X, behavior\) does"):
+        with pytest.raises(InputError, match=r"fitted without a behaviour, .* call fit\(X, behavior\)"):
             fit().predict_outcome(PARTICIPATION)
 
     def test_every_form_of_new_threads_is_the_same(self):
@@ -402,7 +402,7 @@ class TestScale:
         if 1e-100 < scale < 1e100:
             assert finite(model())
         else:
-            with pytest.raises(InputError, match=r"is too (small|large) to compute with.* Give it in another unit\."):
+            with pytest.raises(InputError, match=r"is too (small|large) to compute with.* Use another unit\."):
                 model()
 
     @pytest.mark.parametrize("outlier", [1e3, 1e6, 1e9, 1e12])

@@ -46,7 +46,7 @@ class Calibration:
     n_draws : int
         Draws of each posterior.
     n_left_out : int
-        Data sets whose numbers left the range in which can be computed; others took their place.
+        Data sets with numbers too large to compute with; others took their place.
     """
 
     ranks: pd.DataFrame
@@ -70,7 +70,11 @@ class Calibration:
 
     def text(self) -> str:
         """A line per quantity, the least uniform first."""
-        verdict = "Calibrated" if self.calibrated else "Not calibrated: draw longer chains, and if that does not help, tell us"
+        verdict = (
+            "Calibrated"
+            if self.calibrated
+            else "Not calibrated: draw longer chains, and if that does not help, please report it"
+        )
         lines = [f"{name}: p {p:.2g}" for name, p in self.p_values.sort_values().items()]
         return "\n".join([f"{verdict} ({len(self.ranks)} data sets from the prior, {self.n_left_out} left out).", *lines])
 
@@ -85,7 +89,7 @@ def calibrate(
     n_jobs: int | None = None,
     seed: int = 0,
 ) -> Calibration:
-    """Simulation-based calibration of a fitted model: n data sets of its size from its prior, each fitted anew.
+    """Simulation-based calibration of a fitted model: n data sets of its size from its prior, each fitted.
 
     Users, threads and designs are those of the fit, and so are the constants of the priors; features and outcomes are drawn.
 
@@ -95,7 +99,7 @@ def calibrate(
     behavior : behaviour, optional
         The observations of the fit, for a model that was made from a file.
     n : int
-        Data sets. 200 take about as many times as long as a chain of 900 iterations.
+        Number of data sets. 200 take about as long as 200 chains of 900 iterations.
     n_warmup, thin : int
         Each chain runs n_warmup iterations and then keeps 19 draws, every thin-th: far enough apart to be independent.
     n_jobs : int, optional

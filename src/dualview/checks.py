@@ -172,8 +172,8 @@ def check_range(magnitude: Any, name: str, columns: list[str] | None = None) -> 
         size = "large" if (largest > LARGEST).any() else "small"
         where = "" if columns is None else f" in column(s) {names_text(columns, bad)}"
         raise InputError(
-            f"{name} is too {size} to compute with{where}: a largest magnitude of {largest[bad][0]:.3g}, where {SMALLEST:g} to "
-            f"{LARGEST:g} is possible. Give it in another unit."
+            f"{name} is too {size} to compute with{where}: its largest magnitude is {largest[bad][0]:.3g}, and {SMALLEST:g} to "
+            f"{LARGEST:g} is possible. Use another unit."
         )
 
 

@@ -42,17 +42,17 @@ def demo(
     out
         Folder for the results.
     seed
-        Of the data and of the sampler: the same seed gives the same results.
+        Seed of the data and of the sampler; the same seed gives the same results.
     users
-        Users of the forum, in five clusters.
+        Number of users, in five clusters.
     threads
-        Threads to learn from. 100 more are kept for the test.
+        Number of training threads; 100 more are kept for testing.
     draws
-        Draws to keep of each of four chains, which run until they have converged; 100 at least.
+        Draws to keep from each of four chains, at least 100. Chains run until they have converged.
     max_draws
-        Draws of each chain, kept or not, after which it ends although it has not converged; 100 times --draws by default.
+        Stop after this many draws per chain, kept or not, even without convergence; 100 times --draws by default.
     quiet
-        Print results only, no progress.
+        Print the results only, without progress.
     """
     from dualview.demo import run
 
@@ -73,32 +73,33 @@ def fit(
     columns: Columns = Columns(),
     settings: Settings = Settings(),
 ) -> None:
-    """Fit tables of users and threads; saves as it goes, so that a run can be killed and resumed.
+    """Fit the model to tables of users and threads. Saves its progress, so that a run can be killed and resumed.
 
-    Files are CSV, TSV or Parquet, compressed or not; threads may be a Matrix Market file (.mtx), threads by users.
+    Files are CSV, TSV or Parquet, compressed or not. The threads can also be a Matrix Market file (.mtx) with a row per thread
+    and a column per user.
 
     Example: dualview fit users.csv threads.csv --out run
 
     Parameters
     ----------
     users
-        A row per user: an id column and features.
+        Table with a row per user: an id column and features.
     threads
-        A row per thread and participant: thread, user, perhaps weight, and the outcome unless --outcomes has it.
+        Table with a row per thread and participant: thread, user, optionally weight, and outcome unless --outcomes has it.
     out
         Folder of the run.
     outcomes
-        A row per thread: thread, outcome, perhaps covariates. By default they are columns of the threads.
+        Table with a row per thread: thread, outcome, optionally covariates. By default they are columns of the threads.
     covariates
-        Columns with properties of the threads, each with a slope outside the mixture.
+        Columns with properties of the threads; each has a regression coefficient, outside the mixture.
     intercept
-        Add a constant.
+        Add an intercept.
     drop_unknown
         Leave out rows of users who are not in the table of users.
     jobs
-        Chains at a time; all cores by default.
+        Chains to run in parallel; by default as many as there are cores.
     quiet
-        Errors and the summary only.
+        Print errors and the summary only.
     """
     from dualview.runs.run import Request, fit_run
 
@@ -124,9 +125,9 @@ def resume(
     jobs: int = -1,
     quiet: bool = False,
 ) -> None:
-    """Go on with a run that was stopped or killed; its draws are those of a run that was not.
+    """Continue a run that was stopped or killed; its draws are the same as without the interruption.
 
-    A forum's run gets its roles, scores, predictions and report anew, too.
+    For a run of dualview forum, roles, scores, predictions and report are made again as well.
 
     Example: dualview resume run
 
@@ -135,15 +136,15 @@ def resume(
     run
         Folder of the run.
     draws
-        Draws per chain of a run of fixed length; more than were asked for at first are allowed.
+        Draws per chain, for a run of fixed length; may be more than before.
     max_time
-        Seconds after which a run ends that has not converged, counted from now.
+        Stop after this many seconds from now, even without convergence.
     max_draws
-        Draws of each chain, kept or not, after which such a run ends, counted from its beginning.
+        Stop after this many draws per chain, kept or not, counted from the start of the run, even without convergence.
     jobs
-        Chains at a time; all cores by default.
+        Chains to run in parallel; by default as many as there are cores.
     quiet
-        Errors and the summary only.
+        Print errors and the summary only.
     """
     from dualview.runs.run import Longer, Request, fit_run
 
@@ -168,7 +169,8 @@ def predict(
 ) -> None:
     """Predict the outcomes of new threads of the run's users.
 
-    Writes thread, median, mean, sd and interval; with known outcomes, their log densities and levels too.
+    Writes median, mean, standard deviation and interval for each thread; where outcomes are known, also their log densities and
+    levels (values of the predictive distribution function).
 
     Example: dualview predict run new_threads.csv --out predictions.csv
 
@@ -177,13 +179,13 @@ def predict(
     run
         Folder of a finished run.
     threads
-        A table like the one of the fit, outcomes optional.
+        Table like that of the fit; outcomes are optional.
     out
-        Where to write; predictions.csv in the run's folder by default.
+        File to write; predictions.csv in the run's folder by default.
     outcomes
-        A row per thread: thread, covariates of the fit, perhaps outcome. By default they are columns of the threads.
+        Table with a row per thread: thread, covariates, optionally outcome. By default they are columns of the threads.
     probability
-        Of the interval.
+        Probability of the interval.
     drop_unknown
         Leave out rows of users unknown to the fit.
     """
@@ -203,7 +205,7 @@ def summary(run: Path, *, json: bool = False) -> None:
     run
         Folder of a finished run.
     json
-        For programs.
+        Print JSON, for programs.
     """
     from json import dumps
 
@@ -216,8 +218,8 @@ def summary(run: Path, *, json: bool = False) -> None:
 def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "observation", out: Path | None = None) -> None:
     """Rank runs of the same threads by leave-one-out scores: with a link and without, with other numbers of clusters.
 
-    elpd is the sum of the scores, more is better; behind is how far a run lies from the best; unsure counts threads whose
-    score cannot be relied on. Reports of the runs will show the table.
+    elpd is the sum of the scores (more is better), behind is the difference from the best run, and unsure is the number of
+    threads whose score is unreliable. Reports of the runs will show the table.
 
     Example: dualview compare run linked
 
@@ -227,9 +229,9 @@ def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "obs
         Folders of two finished runs or more.
     by
         What is left out: an observation, that is a thread, or all threads of a user, who is then predicted like a new one.
-        Scores of users are printed, and written only where --out says so.
+        Scores by user are printed, and written to a file only with --out.
     out
-        Where to write the table, as JSON; comparison.json in the folder of each run by default.
+        File to write the table to, as JSON; comparison.json in the folder of each run by default.
     """
     from dualview.runs.rankings import FILE, rank_runs
 
@@ -244,10 +246,10 @@ def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "obs
 
 
 def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
-    """Does the model fit? Outcomes, features, clusters, link and priors, each with a verdict and with what to try.
+    """Check whether the model fits: outcomes, features, clusters, link and priors, each with a verdict and what to try.
 
-    Chains can agree on a model that is wrong. Each check says "fine", "look here" or "the model is wrong here". It writes
-    checks.json to the run's folder, which reports show with pictures.
+    Chains can converge although the model is wrong. Each check says "fine", "look here" or "the model is wrong here". Writes
+    checks.json to the run's folder; reports show it with pictures.
 
     Example: dualview check run --refit
 
@@ -256,9 +258,9 @@ def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
     run
         Folder of a finished run.
     refit
-        Fit the features alone and the threads alone, too, with short chains, to see whether both ask for the same clusters.
+        Also fit the features alone and the threads alone, with short chains, to see whether both ask for the same clusters.
     seed
-        Same seed, same results.
+        Random seed; the same seed gives the same results.
     """
     from dualview.runs.checks import check_run
 
@@ -266,14 +268,14 @@ def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
 
 
 def plot(run: Path) -> None:
-    """Draw what the run has: users by features, latent coefficients, similarity, numbers of clusters, traces.
+    """Plot a run: users by features, latent coefficients, similarity, number of clusters, traces.
 
     Example: dualview plot run
 
     Parameters
     ----------
     run
-        Folder of a finished run; pictures go to its folder plots.
+        Folder of a finished run; pictures are written to its subfolder plots.
     """
     from dualview.runs.run import plot_run
 
@@ -281,7 +283,7 @@ def plot(run: Path) -> None:
 
 
 def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()) -> None:
-    """Write one HTML file about a run: roles, catalytic powers, users, predictions, whether to trust it. It opens offline.
+    """Write one HTML file about a run, which opens offline: roles, catalytic powers, users, predictions, whether to trust it.
 
     Example: dualview report run --out report.html
 
@@ -290,9 +292,9 @@ def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()
     run
         Folder of a finished run.
     out
-        The file to write; report.html in the run's folder by default.
+        File to write; report.html in the run's folder by default.
     against
-        Other runs of the same threads, to say which predicts best; kept as comparison.json in the run's folder.
+        Other runs of the same threads, to say which predicts best; saved as comparison.json in the run's folder.
     """
     from dualview.report import write_report
 
@@ -308,9 +310,9 @@ def reproduce(
     jobs: int = -1,
     quiet: bool = False,
 ) -> None:
-    """Run the paper's experiments and set the published numbers beside the new ones.
+    """Run the paper's experiments and compare the results with the published numbers.
 
-    Writes results.csv, figures and report.md. Killed, it goes on with the same command. "all" takes about 40 minutes of CPU
+    Writes results.csv, figures and report.md. If it is killed, the same command continues. "all" takes about 40 minutes of CPU
     time, shared by the cores; --quick takes about two, and the very first run a minute more for compiling.
 
     Example: dualview reproduce all --out reproduced --quick
@@ -321,15 +323,15 @@ def reproduce(
         Studies: all (= agreement disagreement iris cost), or any of agreement, disagreement, iris, cost, models, information,
         starts, sensitivity, randomised, unstructured, overlap, shapes, users, draws, baselines.
     out
-        Folder for the results. Studies that are asked for later may share it.
+        Folder for the results. Later studies can use the same one.
     quick
         Few sizes, two repetitions, short chains.
     seed
-        Of the data and of the sampler: the same seed gives the same results.
+        Seed of the data and of the sampler; the same seed gives the same results.
     jobs
-        Fits at a time; all cores by default.
+        Fits to run in parallel; by default as many as there are cores.
     quiet
-        Print results only, no progress.
+        Print the results only, without progress.
     """
     from dualview.experiments.reproduce import run
 
@@ -347,10 +349,10 @@ def forum(
     columns: GivenColumns = GivenColumns(),
     settings: Settings = Settings(),
 ) -> None:
-    """From a file of posts to roles, their catalytic power and predictions, compared with simpler models on later threads.
+    """Find roles in a file of posts, with their catalytic power, and compare predictions of later threads with simpler models.
 
-    Reads CSV, JSON lines and Parquet, plain or packed (gz, zst, bz2, xz). Columns are guessed from the names that Reddit,
-    Discourse and Zulip exports use. The same command again continues a run that was stopped. In the options of the sampler,
+    Reads CSV, JSON lines and Parquet, plain or compressed (gz, zst, bz2, xz). Columns are guessed from the names that Reddit,
+    Discourse and Zulip exports use. Running the same command again continues a run that was stopped. In the sampler's options,
     clusters are roles and latent coefficients are catalytic powers.
 
     Example: dualview forum --example --out run
@@ -358,15 +360,15 @@ def forum(
     Parameters
     ----------
     posts
-        A row per post: thread, user, time, and where there, parent, section, score, text or its length.
+        File with a row per post: thread, user, time and, where available, parent, section, score, text or its length.
     out
         Folder of the run.
     example
-        Make a forum of about 30,000 posts and take that; it is written to posts.csv in the run's folder.
+        Use a made-up forum of about 30,000 posts, which is written to posts.csv in the run's folder.
     jobs
-        Chains at a time; all cores by default.
+        Chains to run in parallel; by default as many as there are cores.
     quiet
-        Errors and the summary only.
+        Print errors and the summary only.
     """
     from dualview.forum.application import run_forum
 
@@ -433,7 +435,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except cyclopts.UnusedCliTokensError as error:
         unused = ", ".join(error.unused_tokens or ())
-        return _complain(f"{unused}: no place for it. An option with several values is written once for each. {more}")
+        return _complain(f"Unexpected: {unused}. To give an option several values, repeat it. {more}")
     except cyclopts.CycloptsError as error:
         return _complain(f"{error} {more}")
     except (DualViewError, OSError) as error:

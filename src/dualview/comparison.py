@@ -32,7 +32,7 @@ class Scores(NamedTuple):
     """Leave-one-out scores of n observations, or users.
 
     elpd (n,): log density of each given all others. lppd (n,): given all. shape (n,): of the Pareto distribution in the tail
-    of its importance ratios. unsure (n,): whether the score cannot be relied on.
+    of its importance ratios. unsure (n,): whether the score is unreliable.
     """
 
     elpd: Array

@@ -1,4 +1,4 @@
-"""The laws of the model in its own parametrisation (docs/model.md: N by covariance, W and G by expectation).
+"""The distributions of the model in its own parametrisation (docs/model.md: N by covariance, W and G by expectation).
 
 Each says its log density; normal and Wishart take what conjugate updates produce, so nothing is inverted.
 """
@@ -68,7 +68,7 @@ class G(NamedTuple):
 
 
 class InverseG(NamedTuple):
-    """The law of x with 1/x ~ G(dof, 1/inverse_scale)."""
+    """The distribution of x with 1/x ~ G(dof, 1/inverse_scale)."""
 
     dof: float
     inverse_scale: float

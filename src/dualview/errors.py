@@ -14,7 +14,7 @@ class InputTypeError(InputError, TypeError):
 
 
 class DegenerateError(DualViewError, ArithmeticError):
-    """The posterior has no finite shape on these data: numbers ran out of range during sampling."""
+    """The posterior is improper for these data: numbers overflowed or underflowed during sampling."""
 
 
 class DataWarning(UserWarning):

@@ -42,7 +42,7 @@ _FEW_USERS = 20  # with fewer, the clusters that chains start from are more than
 
 
 class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Clusters of users from what they are and from what they do.
+    """Clusters of users from their features and from their behaviour.
 
     A mixture over users with a Gaussian component over the features and one over the latent behaviour, sampled by Gibbs.
     Without X there is no feature view, without a behaviour no behaviour view.
@@ -50,11 +50,11 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     Parameters
     ----------
     n_clusters : int or None
-        None: inferred by a Dirichlet process. An int: fixed (some may stay empty). 1: everybody together.
+        None: inferred by a Dirichlet process. An int: fixed, though some may stay empty. 1: all users in one cluster.
     alpha : None, "paper", float, Gamma or InverseGamma
-        The concentration of the prior over partitions: more of it, more clusters. None: learnt, with a prior that allows for
-        one cluster as well as for many, α ~ Gamma(1/4, 1/4). "paper": learnt, with the paper's prior, 1/α ~ G(1, 1), under
-        which everybody alone is about as likely as everybody together. A number: known. ``Gamma(shape, rate)`` or
+        The concentration of the prior over partitions; larger values mean more clusters. None: learnt, with a prior that allows
+        for one cluster as well as for many, α ~ Gamma(1/4, 1/4). "paper": learnt, with the paper's prior, 1/α ~ G(1, 1), under
+        which all users alone are about as likely as all in one cluster. A number: known. ``Gamma(shape, rate)`` or
         ``InverseGamma(shape, scale)``: learnt, with that prior. With one cluster there is no α.
     partition : None or PitmanYor
         The process behind an inferred number of clusters. None: a Dirichlet process. ``PitmanYor(discount)``: one with more
@@ -62,24 +62,24 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     n_warmup : int or None
         None: chains run until they have converged by the library's own verdict (R̂ below 1.01 and at least 400 effective draws
         of everything looked at), and the warm-up is chosen: a fifth to a half of each chain, at its beginning. A number alone:
-        chains of fixed length, n_warmup + n_draws × thin iterations. A number with ``max_time`` or ``max_draws``: so many
-        iterations are warm-up, then chains run until they have converged.
+        chains of fixed length, n_warmup + n_draws × thin iterations. A number with ``max_time`` or ``max_draws``: the
+        warm-up is given, and chains run until they have converged.
     n_draws, n_chains : int
-        Draws that are kept of each chain, and number of chains. Chains that run until they have converged keep no more than
-        n_draws however long they get: draws that lie further apart.
+        Draws to keep from each chain, and number of chains. Chains that run until they have converged keep no more than
+        n_draws however long they get, spaced further apart.
     max_time : float, optional
-        Seconds after which chains end that have not converged; compiling, on a machine's first fit, does not count. The draws
+        Seconds after which chains end even without convergence; compiling, on a machine's first fit, does not count. The draws
         then depend on the machine's speed; ``posterior_.length`` says so. None: no limit.
     max_draws : int, optional
-        Draws of each chain, kept or not, after which chains end that have not converged. None: 100 × n_draws; with more than
+        Draws of each chain, kept or not, after which chains end even without convergence. None: 100 × n_draws; with more than
         500 users fewer, down to 2 × n_draws.
     thin : int
-        Iterations for each draw, at the least.
+        Iterations per draw, at least.
     n_auxiliary : int
         Auxiliary components that stand ready for new clusters in the assignment sweep (Neal 2000, algorithm 8; Favaro and Teh
         2013). Any number gives the same posterior; more make new clusters easier to open.
     init : "kmeans", "one" or array (U,)
-        Where chains start: k-means with n_clusters (10 when inferred), everybody together, or given labels.
+        Where chains start: k-means with n_clusters (10 when inferred), all users in one cluster, or given labels.
     feature_prior, behavior_prior : GaussianPrior, optional
         The constants (m, Σ) of a view in the data's units; from the data by default. feature_prior="shrunk" or "diagonal", for
         many features and few users: Σ is the sample covariance shrunk towards its diagonal (Ledoit and Wolf 2004), or the
@@ -98,19 +98,19 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     n_whole : int
         Whole draws of each chain in a summary.
     checkpoint : path, optional
-        A folder to save draws and states in. Fitting again with the same data, settings and folder goes on where the files
+        A folder to save draws and states in. Fitting again with the same data, settings and folder continues where the files
         stop, to the same draws bit for bit. max_time and max_draws may change; n_draws may grow where lengths are fixed.
     checkpoint_interval : float
-        Seconds between two savings.
+        Seconds between two saves.
     n_jobs : int, optional
-        Chains at a time, as joblib takes it: threads, or what ``joblib.parallel_config`` says (processes, Dask). None: as many
-        as there are cores, and one with more than 100,000 users, unless a joblib context or a parallel search around the fit
-        says otherwise. The draws are the same.
+        Chains to run in parallel, as in joblib: on threads, or as ``joblib.parallel_config`` says (processes, Dask). None: as
+        many as there are cores, and one with more than 100,000 users, unless a joblib context or a parallel search around the
+        fit says otherwise. The draws are the same.
     random_state : int, Generator, RandomState or None
-        Same int, same draws.
+        The same int gives the same draws.
     progress : bool or callable
         True: a line on the terminal or in the notebook, with the largest R̂ and the least effective size so far, clusters,
-        seconds and an estimate of those to go. A callable gets (chain, iterations done, clusters now), after one iteration or
+        seconds and an estimate of those left. A callable gets (chain, iterations done, clusters now), after one iteration or
         some; from other processes every two seconds.
 
     Attributes

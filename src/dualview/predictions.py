@@ -1,4 +1,4 @@
-"""What a fitted mixture says of the future: new outcomes, and users it has not seen."""
+"""Predictions of a fitted mixture: new outcomes, and users it has not seen."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,7 @@ class Predictions:
         """
         check_is_fitted(self, "posterior_")
         if "features" not in self.posterior_.units:
-            raise InputError("This model was fitted without features, so it cannot place users by them: fit(X, behavior) can.")
+            raise InputError("This model was fitted without features, so it cannot place users by them: call fit(X, behavior).")
         return self._new_users(X, None).probabilities()
 
     def score_samples(self, X: Any) -> Array:
@@ -65,8 +65,8 @@ class Predictions:
         units = self.posterior_.units
         if "features" not in units:
             raise InputError(
-                "This model was fitted without features, so they have no density: fit(X, behavior) gives one, and score(None, "
-                "behavior) scores outcomes."
+                "This model was fitted without features, so they have no density: call fit(X, behavior). To score outcomes, "
+                "call score(None, behavior)."
             )
         return self._new_users(X, None).log_density() - units["features"].log_volume
 
@@ -77,7 +77,7 @@ class Predictions:
         ----------
         X : array or DataFrame (J, D), optional
             Features of new users, whose :meth:`score_samples` are averaged. With a behaviour they are those of the users of the
-            fit, which the outcomes are predicted from already, and are not looked at.
+            fit, which the outcomes are predicted from already, and are ignored.
         y : behaviour of the kind that was fitted, with outcomes, optional
             Observations of the users of the fit that it has not seen; the log densities of ``predict_outcome`` are averaged.
             Anything else in the place of y is ignored, as scikit-learn's mixtures do.
@@ -100,7 +100,7 @@ class Predictions:
             Their features. None when the fit had no features.
         behavior_new : behaviour of the kind that was fitted, optional
             What they did so far. Its users are those of the fit, then the new ones; with X_new, or for fewer new users than the
-            fit has, the new ones alone will do. An outcome may be shared with users of the fit but not by two new ones.
+            fit has, the new ones alone are enough. An outcome may be shared with users of the fit but not by two new ones.
         """
         check_is_fitted(self, "posterior_")
         self._fitted_behavior()
@@ -112,7 +112,7 @@ class Predictions:
         Parameters
         ----------
         new : behaviour of the kind that was fitted, without outcome
-            What is to be predicted; for threads a participation matrix (T, U) will do. With X_new its users are those of the
+            What is to be predicted; for threads a participation matrix (T, U) is enough. With X_new its users are those of the
             fit, then the J new ones.
         X_new : array or DataFrame (J, D), optional
             Features of J users unknown to the fit, whose behaviour is then predicted from them.
@@ -131,7 +131,7 @@ class Predictions:
 
     def _fitted_behavior(self) -> Behavior:
         if self.behavior_ is None:
-            raise InputError("This model was fitted without a behaviour, so it predicts no outcomes: fit(X, behavior) does.")
+            raise InputError("This model was fitted without a behaviour, so it predicts no outcomes: call fit(X, behavior).")
         return self.behavior_
 
     @property
@@ -153,11 +153,11 @@ class Predictions:
         elif X is not None:
             raise InputError("This model was fitted without features: X_new must be None.")
         elif behavior is None:
-            raise InputError("Without features, a new user is known by what it did only: give behavior_new.")
+            raise InputError("Without features, a new user is known only by its behaviour: give behavior_new.")
         else:
             n_users = len(behavior) if len(behavior) < post.n_users else len(behavior) - post.n_users
         if n_users == 0:
-            raise InputError(f"behavior_new is of the {post.n_users} users of the fit and of no new one: add theirs.")
+            raise InputError(f"behavior_new has the {post.n_users} users of the fit and no new one: add the new users.")
         evidence = None if behavior is None else self._fitted_behavior().evidence(behavior, *self._known, n_users)
         return NewUsers(self._candidates, x, n_users, evidence)
 

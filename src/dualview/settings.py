@@ -71,7 +71,7 @@ class Settings:
     )
     alpha: str | None = setting(
         None,
-        "Prior of the concentration, more of which means more clusters: paper, a number that is known, "
+        "Prior of the concentration; larger values mean more clusters: paper, a number if it is known, "
         '"gamma(SHAPE,RATE)" or "inverse-gamma(SHAPE,SCALE)". By default gamma(0.25,0.25).',
         none="alpha by default",
         recorded="by the estimator",
@@ -84,7 +84,7 @@ class Settings:
     )
     link: Literal["linear"] | None = setting(
         None,
-        '"linear" lets latent coefficients follow the features inside clusters too, along common slopes.',
+        '"linear": inside clusters, latent coefficients also follow the features, with slopes that all clusters share.',
         none="no link",
         described="{} link",
     )
@@ -96,32 +96,32 @@ class Settings:
     )
     feature_prior: Literal["shrunk", "diagonal"] | None = setting(
         None,
-        'For many features and few users: "shrunk" takes a covariance shrunk towards the diagonal for the features\' scale, '
-        '"diagonal" their variances alone. By default it is their covariance.',
+        "Scale of the features: by default their sample covariance. For many features and few users: "
+        '"shrunk", the covariance shrunk towards its diagonal, or "diagonal", the variances alone.',
         none="covariance of the features",
         described="{} covariance",
         recorded="by the estimator",
     )
     behavior_prior: Literal["likelihood"] | None = setting(
         None,
-        '"likelihood": the scale of latent coefficients by restricted likelihood, better than the default with few threads '
-        "a user.",
+        '"likelihood": the scale of latent coefficients by restricted maximum likelihood, which is better than the default '
+        "when users have few threads.",
         none="scale by ridge",
         described="scale by {}",
         recorded="by the estimator",
     )
     n_warmup: int | None = setting(
         None,
-        "Iterations of each chain before draws are kept. By default it is chosen, and chains run until they have converged. "
-        "Given alone, without --max-time and --max-draws, it makes chains of fixed length.",
+        "Iterations of each chain before draws are kept. By default the number is chosen automatically, and chains run until "
+        "they have converged. Given without --max-time and --max-draws, chains have a fixed length.",
         least=0,
         none="warm-up chosen",
         recorded="always",
     )
-    n_draws: int = setting(1000, "Draws to keep of each chain.", least=1, described="{} draws", recorded="always")
+    n_draws: int = setting(1000, "Draws to keep from each chain.", least=1, described="{} draws", recorded="always")
     max_time: float | None = setting(
         None,
-        "Seconds after which chains end that have not converged, compiling not counted. No limit by default.",
+        "Stop after this many seconds, even without convergence; compiling does not count. No limit by default.",
         positive=True,
         none="no time limit",
         described="at most {} s",
@@ -129,24 +129,26 @@ class Settings:
     )
     max_draws: int | None = setting(
         None,
-        "Draws, kept or not, after which chains end that have not converged. By default 100 times --draws, fewer with more "
-        "than 500 users.",
+        "Stop after this many draws per chain, kept or not, even without convergence. By default 100 times --draws, and "
+        "fewer with more than 500 users.",
         least=1,
-        none="usual limit of draws",
+        none="default limit of draws",
         described="at most {} draws",
         recorded="never",
     )
-    thin: int = setting(1, "Iterations for each draw that is kept.", least=1, recorded="always")
+    thin: int = setting(1, "Iterations per kept draw, at least.", least=1, recorded="always")
     n_chains: int = setting(4, "Number of chains.", least=1, described="{} chains", recorded="always")
-    keep: Literal["draws", "summary"] = setting("draws", "Every draw whole, or, for very many users, a summary of them.")
+    keep: Literal["draws", "summary"] = setting("draws", "Keep every draw in full or, for very many users, a summary.")
     n_whole: int = setting(
         100,
-        "Draws of each chain that a summary keeps whole.",
+        "Draws of each chain that a summary keeps in full.",
         least=1,
         described="{} draws whole",
         recorded="by the estimator",
     )
-    seed: int = setting(0, "Same seed, same results.", least=0, parameter="random_state", recorded="by the estimator")
+    seed: int = setting(
+        0, "Random seed; the same seed gives the same results.", least=0, parameter="random_state", recorded="by the estimator"
+    )
 
     @property
     def is_fixed(self) -> bool:
@@ -176,10 +178,10 @@ class Settings:
 class Columns:
     """What the columns of the tables are called."""
 
-    user: str = setting("user", "What the column of user ids is called.")
-    thread: str = setting("thread", "What the column of thread ids is called.")
-    weight: str = setting("weight", "What the column of weights is called.")
-    outcome: str = setting("outcome", "What the column of outcomes is called.")
+    user: str = setting("user", "Name of the column with user ids.")
+    thread: str = setting("thread", "Name of the column with thread ids.")
+    weight: str = setting("weight", "Name of the column with weights.")
+    outcome: str = setting("outcome", "Name of the column with outcomes.")
 
 
 def setting_names(record: Any, recorded: Recorded | None = None) -> list[str]:

@@ -180,7 +180,7 @@ class TestRankings:
         pairs = dv.PairwiseChoices.from_rankings(["a", "b"], [[2, 0, 1], [1, 2]], ITEMS)
         assert list(zip(pairs.winner, pairs.loser, strict=True)) == [(2, 0), (2, 1), (0, 1), (1, 2)]
         assert pairs.users == ["a", "b"]
-        near = dv.PairwiseChoices.from_rankings([0, 1], [[2, 0, 1], [1, 2]], ITEMS, rule="neighbours")
+        near = dv.PairwiseChoices.from_rankings([0, 1], [[2, 0, 1], [1, 2]], ITEMS, rule="neighbors")
         assert list(zip(near.winner, near.loser, strict=True)) == [(2, 0), (0, 1), (1, 2)]
 
     def test_items_by_name(self):
@@ -199,8 +199,8 @@ REFUSALS = {
         "loser must hold rows of items, 0 to 8; got 99 in row 0",
     ),
     "names without index": (lambda: dv.PairwiseChoices([0], ["x"], ["y"], ITEMS), "names need items as a DataFrame"),
-    "lengths": (lambda: dv.PairwiseChoices([0], [1], [2, 3], ITEMS), "must be as many; got 1 and 2"),
-    "rule": (lambda: dv.PairwiseChoices.from_rankings([0], [[1, 2]], ITEMS, rule="all"), "'pairs' or 'neighbours'"),
+    "lengths": (lambda: dv.PairwiseChoices([0], [1], [2, 3], ITEMS), "must have the same length; got 1 and 2"),
+    "rule": (lambda: dv.PairwiseChoices.from_rankings([0], [[1, 2]], ITEMS, rule="all"), "'pairs' or 'neighbors'"),
     "repeated": (lambda: dv.PairwiseChoices.from_rankings([0], [[1, 2, 1]], ITEMS), "repeats one"),
     "another kind": (
         lambda: choices()[0].like(dv.BinaryOutcomes([0], [[1.0, 2.0]]), 0),

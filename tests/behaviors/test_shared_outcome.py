@@ -378,7 +378,7 @@ class TestParts:
 
     @pytest.mark.parametrize("rows", [3, [0.5], [[0, 1]], "all"])
     def test_take_refuses_what_is_no_choice_of_threads(self, rows):
-        with pytest.raises(InputError, match="take wants positions or a mask of the 12 threads"):
+        with pytest.raises(InputError, match="take needs positions or a mask of the 12 threads"):
             threads()[0].take(rows)
 
     def test_split_holds_out_every_thread_once(self):

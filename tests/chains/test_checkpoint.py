@@ -169,7 +169,7 @@ def test_a_full_disk_loses_nothing_that_was_saved(
         return real(*arguments)
 
     monkeypatch.setattr(os, step, fail_later)
-    with pytest.raises(FileError, match=r"No space left on device\. What was saved before is as it was"):
+    with pytest.raises(FileError, match=r"No space left on device\. What was saved before is unchanged"):
         fit(tmp_path / "run")
     monkeypatch.undo()
     assert ChainFiles(tmp_path / "run" / "chain-0").iteration > 0
@@ -178,10 +178,10 @@ def test_a_full_disk_loses_nothing_that_was_saved(
 
 def test_foreign_folders(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"format": "something else"}')
-    with pytest.raises(FileError, match="not a run of dualview's"):
+    with pytest.raises(FileError, match="not from a run of dualview"):
         fit(tmp_path)
     (tmp_path / "manifest.json").write_text('{"format": "dualview run", "format_version": 1}')
-    with pytest.raises(FileError, match="begun by another version of dualview, whose sampler draws other numbers"):
+    with pytest.raises(FileError, match="started by another version of dualview, whose sampler draws other numbers"):
         fit(tmp_path)
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(FileError, match=r"manifest\.json cannot be read"):
@@ -200,7 +200,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
     holder = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "locked\n"
-    with pytest.raises(FileError, match=f"Another run is at work in .* .process {holder.pid}."):
+    with pytest.raises(FileError, match=f"Another run is using .* .process {holder.pid}."):
         fit(tmp_path)
     holder.send_signal(signal.SIGKILL)
     holder.wait()

@@ -29,7 +29,7 @@ def fit(**options: Any) -> dv.Posterior:
 
 
 class Failing:
-    """Steps as they are, but those of some chains fail as soon as every chain has made so many."""
+    """Steps as they are, but those of some chains fail as soon as every chain has made this many."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, chains: set[int], after: int, n_chains: int = 3) -> None:
         self.chains, self.after = chains, after
@@ -55,7 +55,7 @@ def test_the_others_stop_and_the_error_says_how_to_continue(monkeypatch: pytest.
         fit()
     assert chain_threads() == []
     message = str(caught.value)
-    assert message.startswith("Chain 1 of 3 (they count from 0) failed: Numbers ran out. The other chains were stopped;")
+    assert message.startswith("Chain 1 of 3 (counting from 0) failed: Numbers ran out. The other chains were stopped;")
     assert f"draws they have: {steps.made[0]}, {steps.made[2]}." in message
     assert "fit with checkpoint=FOLDER" in message
     assert max(steps.made.values()) < LONG
@@ -70,10 +70,10 @@ def test_a_single_chain_fails_with_its_own_words(monkeypatch: pytest.MonkeyPatch
 def test_fitting_again_continues_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with monkeypatch.context() as patch:
         Failing(patch, {1}, after=5)
-        with pytest.raises(DegenerateError, match=r"They are in .*run: fit once more with the same settings to continue"):
+        with pytest.raises(DegenerateError, match=r"They are in .*run: fit again with the same settings to continue"):
             fit(n_draws=40, checkpoint=tmp_path / "run")
     assert min(ChainFiles(tmp_path / "run" / f"chain-{index}").iteration for index in (0, 2)) >= 5
-    with pytest.warns(DataWarning, match=r"^Chain 1 failed in an earlier sitting, .* without: Numbers ran out\."):
+    with pytest.warns(DataWarning, match=r"^Chain 1 failed in an earlier session, .* without: Numbers ran out\."):
         rest = fit(n_draws=40, checkpoint=tmp_path / "run")
     whole = fit(n_draws=40)
     for name in ("z", "latent", "alpha"):
@@ -87,7 +87,7 @@ def test_a_failed_chain_is_tried_again_without_its_note(monkeypatch: pytest.Monk
             fit(n_draws=10, checkpoint=tmp_path / "run", n_jobs=1)
     for index in range(3):
         (tmp_path / "run" / f"chain-{index}" / "failed.txt").write_text("Numbers ran out.")
-    with pytest.raises(DegenerateError, match=r"^Chains 0, 1, 2 failed in an earlier sitting: .* without its failed\.txt"):
+    with pytest.raises(DegenerateError, match=r"^Chains 0, 1, 2 failed in an earlier session: .* delete failed\.txt"):
         fit(n_draws=10, checkpoint=tmp_path / "run")
     for index in range(3):
         (tmp_path / "run" / f"chain-{index}" / "failed.txt").unlink()

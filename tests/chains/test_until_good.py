@@ -229,7 +229,7 @@ class TestTime:
         assert_same(fit(**NEVER, checkpoint=tmp_path / "run"), limited)
 
     def test_time_that_is_over_before_the_first_draw_is_an_error(self) -> None:
-        with pytest.raises(InputError, match="max_time was over before the end of the warm-up"):
+        with pytest.raises(InputError, match="max_time ran out before the end of warm-up"):
             fit(n_warmup=10**6, max_time=1e-6)
 
     def test_processes_keep_to_it(self) -> None:
@@ -287,7 +287,7 @@ def test_too_few_draws_to_ever_be_good_are_refused() -> None:
 
 def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"format": "dualview run", "format_version": 1}')
-    with pytest.raises(FileError, match="begun by another version of dualview"):
+    with pytest.raises(FileError, match="started by another version of dualview"):
         fit(**NEVER, checkpoint=tmp_path)
 
 

@@ -109,7 +109,7 @@ def test_resume_says_what_is_gone(run: Path, tmp_path: Path, capsys: pytest.Capt
         shutil.copy(run / name, tmp_path)
     gone = settings | {"source": str(tmp_path / "moved.csv")}
     for content, message in (
-        (json.dumps(gone), f"The posts of this run, {tmp_path / 'moved.csv'}, are not there any more"),
+        (json.dumps(gone), f"The posts of this run, {tmp_path / 'moved.csv'}, cannot be found"),
         (json.dumps({"data": {}}), "forum.json has no command, no source, no options."),
         ("{", "forum.json cannot be read"),
     ):

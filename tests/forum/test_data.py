@@ -45,8 +45,8 @@ def test_participants_of_the_first_posts() -> None:
     np.testing.assert_array_equal(binary, counts > 0)
 
 
-def test_normalised_rows_and_rare_participants_sum_to_one() -> None:
-    data = read(normalise=True, min_threads=12)
+def test_normalized_rows_and_rare_participants_sum_to_one() -> None:
+    data = read(normalize=True, min_threads=12)
     total = data.training.participation.sum(axis=1) + data.training.covariates["rare_participants"]
     np.testing.assert_allclose(total, 1.0)
     assert 0 < data.training.covariates["rare_participants"].max() <= 1
@@ -233,7 +233,7 @@ def test_relative_times_follow_the_file() -> None:
     [
         ({"first": 0}, "first must be a whole number of at least 1"),
         ({"weights": "some"}, 'weights must be "binary" or "counts"; got \'some\''),
-        ({"covariates": ("weather",)}, "covariates are chosen from section, speed, hour, weekday; got weather"),
+        ({"covariates": ("weather",)}, "covariates must be chosen from section, speed, hour, weekday; got weather"),
         ({"test_share": 1.5}, "test_share must be between 0 and 1"),
         ({"min_thread": 3}, "no option min_thread; there are first, outcome"),
         ({"time_unit": "years"}, 'time_unit must be None, "nanoseconds"'),

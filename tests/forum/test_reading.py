@@ -142,7 +142,7 @@ def test_duplicate_posts_count_once(ids: bool, wanted: dv.forum.ForumData) -> No
         wanted = dv.read_forum(POSTS.drop(columns=["post", "parent"]), **OPTIONS)
     found = dv.read_forum(table, **OPTIONS)
     assert found.facts["duplicates"] == 30
-    assert "30 posts are there more than once" in " ".join(found.notes)
+    assert "30 posts appear more than once" in " ".join(found.notes)
     assert_same(found, wanted)
 
 

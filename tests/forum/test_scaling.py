@@ -60,7 +60,7 @@ def test_what_other_columns_tell_is_left_out() -> None:
     a, b = draw.normal(size=(2, 100))
     scaled = scale(rng(), table(text_length=a, score=b, closeness=a - 2 * b + 0.1 * draw.normal(size=100)), jitter=False)
     assert list(scaled.features) == ["text_length", "score"]
-    assert scaled.left_out["closeness"].endswith("told by the features before it")
+    assert scaled.left_out["closeness"].endswith("explained by the features before it")
 
 
 def test_nothing_left_is_an_error_with_all_reasons() -> None:

@@ -134,7 +134,7 @@ def test_no_names_are_refused(model):
 
 
 @pytest.mark.parametrize(
-    ("source", "message"), [(dv.DualViewMixture(), "not fitted"), ({"alpha": 1}, "or a Posterior is wanted; got dict")]
+    ("source", "message"), [(dv.DualViewMixture(), "not fitted"), ({"alpha": 1}, "or a Posterior; got dict")]
 )
 def test_only_fits_have_traces(source, message):
     with pytest.raises(InputError, match=message):

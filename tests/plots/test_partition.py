@@ -139,7 +139,7 @@ def test_everybody_alone(posterior_from):
 
 @pytest.mark.parametrize("draw", [plots.similarity, plots.clusters])
 @pytest.mark.parametrize(
-    ("source", "message"), [(dv.DualViewMixture(), "not fitted"), (np.zeros((3, 3)), "or a Posterior is wanted; got ndarray")]
+    ("source", "message"), [(dv.DualViewMixture(), "not fitted"), (np.zeros((3, 3)), "or a Posterior; got ndarray")]
 )
 def test_only_fits_have_pictures(draw, source, message):
     with pytest.raises(InputError, match=message):

@@ -114,7 +114,7 @@ def test_foreign_files(posterior: dv.Posterior, tmp_path: Path) -> None:
     with pytest.raises(FileError, match="not a NetCDF file, or it was cut short"):
         dv.load(text)
     xr.Dataset({"x": ("i", [1.0])}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
-    with pytest.raises(FileError, match="not one of dualview's"):
+    with pytest.raises(FileError, match="not a posterior written by dualview"):
         dv.load(tmp_path / "other.nc")
     tree = posterior.to_arviz()
     tree.attrs |= {"format": "dualview posterior", "format_version": 99}
@@ -134,7 +134,7 @@ def test_nothing_is_left_when_writing_fails(posterior: dv.Posterior, tmp_path: P
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
-    with pytest.raises(FileError, match=r"could not be written: No space left on device\. What was saved before is as it was"):
+    with pytest.raises(FileError, match=r"could not be written: No space left on device\. What was saved before is unchanged"):
         posterior.save(path)
     assert path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.nc"]

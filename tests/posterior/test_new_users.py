@@ -261,7 +261,7 @@ class TestOffTheSpanOfTheFit:
             index=["ann", "bob", "eve"],
         )
         with pytest.warns(
-            DataWarning, match=r"2 of 3 new user\(s\) leave the 2 of 4 dimensions.* bob \(by 2 in constant\), eve"
+            DataWarning, match=r"2 of 3 new user\(s\) lie outside the 2 of 4 dimensions.* bob \(by 2 in constant\), eve"
         ):
             narrow.predict_proba(new)
         with pytest.warns(DataWarning, match=r"row 0 \(by 2 in constant\)"):

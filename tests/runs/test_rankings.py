@@ -146,7 +146,7 @@ def test_sentences_say_what_is_sure_and_what_is_not() -> None:
     assert said[0].endswith("predicts best as far as scores can be relied on; the place of 'c' is not sure.")
     assert "4 in 'c'" in said[1]
     said = Ranking(50, (replace(FIT, unsure=1), behind)).verdict()
-    assert said[0].endswith("'a' has the highest score, but some scores cannot be relied on, so that this is no ranking.")
+    assert said[0].endswith("'a' has the highest score, but some scores are unreliable, so this is not a ranking.")
     said = Ranking(50, (FIT, replace(close, unsure=0), close)).verdict()
     assert said[0].endswith("within two standard errors. The place of 'c' is not sure.")
     lines = Ranking(50, (FIT, close)).text().splitlines()

@@ -219,8 +219,11 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
             "user,thread,x\na,1,1\nb,2,2\na,3,3\n",
             "listed more than once: a. It looks like the table of threads: users come first",
         ),
-        ("user;x\na;1\nb;2\n", "must have a column 'user'; it has user;x. Its fields must be parted by commas"),
-        ("user,x\na,1,5\nb,2,6\n", "cannot be read as a table: its rows have more fields than its head, which names 2 columns"),
+        ("user;x\na;1\nb;2\n", "must have a column 'user'; it has user;x. Its fields must be separated by commas"),
+        (
+            "user,x\na,1,5\nb,2,6\n",
+            "cannot be read as a table: its rows have more fields than its header, which names 2 columns",
+        ),
         ("user,x\na,1\n,2\n", "column 'user' is empty in line.s. 3"),
         ("", "users.csv cannot be read as a table: No columns to parse from file"),
     ],
@@ -350,7 +353,10 @@ def test_a_run_that_ctrl_c_stops_says_how_to_go_on(tmp_path: Path, capsys: pytes
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert said.startswith("dualview: stopped: ")
-    assert f"of 2,000,000 draws of each chain are made and saved; 'dualview resume {out}', or the same command, goes on" in said
+    assert (
+        f"of 2,000,000 draws of each chain are made and saved; 'dualview resume {out}', or the same command, continues it"
+        in said
+    )
     assert said.count("\n") == 1
     assert cli.main(["summary", str(out)]) == 0
     assert "1 chains of" in capsys.readouterr().out

@@ -33,7 +33,7 @@ class BinaryOutcomes(PerUser):
     design : array or DataFrame (n, q)
         What the odds depend on: a column for each part of the latent vector f_u.
     outcome : array (n,), optional
-        0 and 1, or False and True. Left out for observations to be predicted.
+        0 and 1, or False and True. Leave it out for observations to be predicted.
     intercept : bool
         Put a column of ones before the design.
     users : sequence, optional
@@ -182,7 +182,7 @@ class PairwiseChoices(BinaryOutcomes):
         self.winner = self._places(winner, "winner")
         self.loser = self._places(loser, "loser")
         if len(self.winner) != len(self.loser):
-            raise InputError(f"winner and loser must be as many; got {len(self.winner)} and {len(self.loser)}.")
+            raise InputError(f"winner and loser must have the same length; got {len(self.winner)} and {len(self.loser)}.")
         same = np.flatnonzero(self.winner == self.loser)
         if len(same):
             raise InputError(f"winner and loser must differ; they are the same item in row {same[0]} ({len(same)} row(s)).")
@@ -196,19 +196,19 @@ class PairwiseChoices(BinaryOutcomes):
     def from_rankings(cls, user: Any, rankings: Any, items: Any, *, rule: str = "pairs", **options: Any) -> Self:
         """Choices out of rankings, each a sequence of items from the best down; they may be of different lengths.
 
-        rule : "pairs": every item against every one below it; "neighbours": against the next one only. Pairs use all of a
+        rule : "pairs": every item against every one below it; "neighbors": against the next one only. Pairs use all of a
         ranking and count it as if each comparison had been made by itself, which overstates what it says; neighbours count
         less than it says.
         """
-        if rule not in ("pairs", "neighbours"):
-            raise InputError(f"rule must be 'pairs' or 'neighbours'; got {rule!r}.")
+        if rule not in ("pairs", "neighbors"):
+            raise InputError(f"rule must be 'pairs' or 'neighbors'; got {rule!r}.")
         orders = [list(ranking) for ranking in rankings]
         if len(orders) != len(user):
             raise InputError(f"rankings must have one ranking per user given, {len(user)}; got {len(orders)}.")
         who, winner, loser = [], [], []
         for owner, order in zip(user, orders, strict=True):
             if len(set(order)) < len(order):
-                raise InputError(f"A ranking may hold an item once; {order} repeats one.")
+                raise InputError(f"A ranking may hold each item only once; {order} repeats one.")
             for place, item in enumerate(order):
                 below = order[place + 1 :] if rule == "pairs" else order[place + 1 : place + 2]
                 who += [owner] * len(below)

@@ -71,7 +71,7 @@ def _left_out(outcome: Array, residual: Array, leverage: Array, precision: Any) 
     """(L1) from residuals and leverages (n,) of the fit to all observations."""
     left = 1.0 - leverage
     if not np.all(left > 0.0):
-        raise DegenerateError("An observation cannot be left out: rounding has left nothing of what the others say about it.")
+        raise DegenerateError("An observation cannot be left out: what the others say about it is lost to round-off.")
     return NormalLaws(outcome - residual / left, 1.0 / np.sqrt(precision * left))
 
 
@@ -259,7 +259,7 @@ def _inverse(matrix: Array) -> Array:
     factor, failed = lapack.dpotrf(matrix, lower=1)
     inverse, failed_too = lapack.dpotri(factor, lower=1)
     if failed or failed_too:
-        raise DegenerateError("A precision matrix is singular in rounding: these outcomes cannot be left out one by one.")
+        raise DegenerateError("A precision matrix is numerically singular: these outcomes cannot be left out one by one.")
     return np.asarray(np.tril(inverse) + np.tril(inverse, -1).T)
 
 

@@ -134,7 +134,7 @@ class PerUser(Behavior):
         """The behaviour with some observations only, by position or mask; everybody stays a user."""
         chosen = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
         if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
-            raise InputError(f"take wants positions or a mask of the {self.n_observations} {self.observations}; got {rows!r}.")
+            raise InputError(f"take needs positions or a mask of the {self.n_observations} {self.observations}; got {rows!r}.")
         part = self._copy()
         part.user, part.design = self.user[chosen], self.design[chosen]
         part.outcome = None if self.outcome is None else self.outcome[chosen]
@@ -308,7 +308,9 @@ def check_rank(design: Array, names: list[str]) -> None:
     """Raise when a column is zero throughout."""
     empty = ~np.any(design != 0, axis=0)
     if empty.any():
-        raise InputError(f"design must have something in every column; all zero: {names_text(names, empty)}. Leave it out.")
+        raise InputError(
+            f"design must have a nonzero value in every column; all zero: {names_text(names, empty)}. Leave it out."
+        )
 
 
 def posterior_means(squares: Array, weighted: Array, penalty: float) -> Array:

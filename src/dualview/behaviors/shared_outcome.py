@@ -50,7 +50,7 @@ class SharedOutcome(Behavior):
     participation : array or scipy.sparse matrix (T, U)
         Who took part in each thread, with weights (0/1, counts, shares).
     outcome : array (T,), optional
-        What came out. Left out for threads to be predicted.
+        The outcomes. Leave them out for threads to be predicted.
     covariates : array or DataFrame (T, C), optional
         Properties of the threads, with a slope each, outside the mixture.
     intercept : bool
@@ -218,7 +218,7 @@ class SharedOutcome(Behavior):
         """The behaviour of some threads only, by position or mask; everybody stays a user."""
         rows = np.asarray(threads)
         if rows.ndim != 1 or rows.dtype.kind not in "iub":
-            raise InputError(f"take wants positions or a mask of the {self.n_observations} threads; got {threads!r}.")
+            raise InputError(f"take needs positions or a mask of the {self.n_observations} threads; got {threads!r}.")
         part = SharedOutcome(
             self.participation[rows],
             None if self.outcome is None else self.outcome[rows],
@@ -326,7 +326,7 @@ class SharedOutcome(Behavior):
         if not varies(outcome):
             raise InputError(
                 f"outcome is constant ({outcome[0]:g} in all {len(outcome)} threads): there is nothing to explain. "
-                "To fit all the same, give behavior_prior, noise_variance and coefficient_prior."
+                "To fit anyway, give behavior_prior, noise_variance and coefficient_prior."
             )
         return variance
 
@@ -337,16 +337,16 @@ class SharedOutcome(Behavior):
             self._outcome_variance()
             raise InputError(
                 "The ridge estimates of the latent coefficients are all equal, so the behaviour view has no scale: does "
-                "participation differ between users? To fit all the same, give behavior_prior=GaussianPrior(m, variance)."
+                "participation differ between users? To fit anyway, give behavior_prior=GaussianPrior(m, variance)."
             )
         return GaussianPrior(estimate.mean(), float(np.var(estimate, ddof=1)))
 
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:
         """Constants of the behaviour view by restricted likelihood, in place of mean and variance of ridge estimates.
 
-        Users' coefficients are taken for draws from one normal law, around slopes on the features (U, D) where these are given;
-        the law's mean and variance are those under which the outcomes are most likely. Ridge estimates vary with the noise,
-        too, and with few threads a user most of their variance is that.
+        Users' coefficients are taken for draws from one normal distribution, around slopes on the features (U, D) where these
+        are given; its mean and variance are those under which the outcomes are most likely. Ridge estimates vary with the noise
+        too, and when users have few threads most of their variance is that.
         """
         self._outcome_variance()
         return likely_prior(self.participation, self.observed, self.coefficient_design, features)
@@ -381,7 +381,7 @@ class SharedOutcome(Behavior):
         return ["noise_precision"] + (["coefficients"] if self.coefficient_names else [])
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The law of new outcomes given S draws: latent (S, U) and params in the user's units.
+        """The distribution of new outcomes given S draws: latent (S, U) and params in the user's units.
 
         new: a SharedOutcome or a bare participation matrix, columns the users of the fit and then n_new unknown ones.
         """

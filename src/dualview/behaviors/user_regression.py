@@ -35,7 +35,7 @@ class UserRegression(PerUser):
     design : array or DataFrame (n, q)
         What the outcome depends on: a column for each part of the latent vector f_u.
     outcome : array (n,), optional
-        What was measured. Left out for observations to be predicted.
+        The outcomes. Leave them out for observations to be predicted.
     intercept : bool
         Put a column of ones before the design, so that f_u begins with the user's level.
     users : sequence, optional
@@ -210,7 +210,7 @@ class UserRegression(PerUser):
         return ["noise_precision"]
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The law of new outcomes given S draws of latent vectors and params in the user's units."""
+        """The distribution of new outcomes given S draws of latent vectors and params in the user's units."""
         new = self.like(new, n_new)
         known, loads, sds = self._known_locations(new, latent), self._loads(new, n_new), params["noise_precision"] ** -0.5
         if self.noise == "shared":

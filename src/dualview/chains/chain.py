@@ -94,7 +94,7 @@ class Chain:
                 return self._advance(position, part, watch)
             except (ValueError, np.linalg.LinAlgError) as error:
                 raise DegenerateError(
-                    f"Sampling ran out of the range of numbers ({error}). Look for extreme values in the features or outcomes, "
+                    f"Sampling overflowed or underflowed ({error}). Look for extreme values in the features or outcomes, "
                     "and for columns that take only a few distinct values."
                 ) from error
 

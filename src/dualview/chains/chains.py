@@ -177,7 +177,7 @@ class _Ensemble:
         if len(self.chains) == 1:
             return failures[0].reason
         failed = [failure.chain for failure in failures]
-        text = f"{_chains_text(failed)} of {len(self.chains)} (they count from 0) failed: {failures[0].reason}"
+        text = f"{_chains_text(failed)} of {len(self.chains)} (counting from 0) failed: {failures[0].reason}"
         others = [i for i, chain in enumerate(self.chains) if chain.index not in failed]
         if not others:
             return text
@@ -185,17 +185,17 @@ class _Ensemble:
         text += f" The other chains were stopped; draws they have: {', '.join(made)}."
         folder = self.chains[0].folder
         if folder is None:
-            return f"{text} To keep such draws, fit with checkpoint=FOLDER; fitting once more then continues the other chains."
+            return f"{text} To keep such draws, fit with checkpoint=FOLDER; fitting again then continues the other chains."
         return (
-            f"{text} They are in {folder.path}: fit once more with the same settings to continue those chains without the "
-            "failed."
+            f"{text} They are in {folder.path}: fit again with the same settings to continue without the failed "
+            f"chain{'s' if len(failed) > 1 else ''}."
         )
 
 
 def _nothing_yet(ended: Ended) -> BaseException:
     if ended == "max_time":
         return InputError(
-            "max_time was over before the end of the warm-up: there are no draws. Give more time, or less n_warmup."
+            "max_time ran out before the end of warm-up, so there are no draws. Give more time, or a smaller n_warmup."
         )
     return KeyboardInterrupt("stopped during warm-up: there are no draws yet")
 
@@ -257,11 +257,11 @@ def _without_failed(chains: list[Chain]) -> list[Chain]:
         return chains
     failed = {failure.chain for failure in failures}
     names = _chains_text(sorted(failed))
-    advice = "A chain's folder without its failed.txt makes it try again, after a change to dualview for example."
+    advice = "To try a chain again, with another version of dualview for example, delete failed.txt in its folder."
     if len(failed) == len(chains):
-        raise DegenerateError(f"{names} failed in an earlier sitting: {failures[0].reason} {advice}")
+        raise DegenerateError(f"{names} failed in an earlier session: {failures[0].reason} {advice}")
     warnings.warn(
-        f"{names} failed in an earlier sitting, and the fit continues without: {failures[0].reason} The other chains may come "
+        f"{names} failed in an earlier session, and the fit continues without: {failures[0].reason} The other chains may come "
         f"to the same point. {advice}",
         DataWarning,
         stacklevel=5,

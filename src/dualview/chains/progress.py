@@ -71,7 +71,7 @@ class Bar(Watcher):
             self._lock.release()
 
     def looked(self, look: Look, length: Length) -> None:
-        """Keep what the look has found, and how long the chains will have to be if it goes on like this."""
+        """Keep what the look has found, and how long the chains will have to be if it continues like this."""
         self._look, self._wanted = look, look.times * length.n_iterations
         self._show(time.monotonic(), "\r")
 

@@ -40,7 +40,7 @@ class FolderLock:
             owner = self._file.read().strip() or "unknown"
             self._file.close()
             raise FileError(
-                f"Another run is at work in {self._path.parent} (process {owner}). Wait for it, stop it, or use another folder."
+                f"Another run is using {self._path.parent} (process {owner}). Wait for it, stop it, or use another folder."
             ) from None
         except OSError as error:
             raise FileError(f"{self._path} cannot be written: {error.strerror or error}.") from error
@@ -103,19 +103,19 @@ class RunFolder:
         path = self.path / "manifest.json"
         if not path.exists():
             if any(self.path.glob("chain-*")):
-                raise FileError(f"{self.path} has chains but no manifest.json: it is not a whole run. Use another folder.")
+                raise FileError(f"{self.path} has chains but no manifest.json: the run is incomplete. Use another folder.")
             return None
         try:
             manifest = json.loads(path.read_text())
         except (OSError, ValueError) as error:
             raise FileError(f"{path} cannot be read ({error}): it is damaged. Use another folder.") from error
         if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-            raise FileError(f"{path} is not a run of dualview's. Use another folder.")
+            raise FileError(f"{path} is not from a run of dualview. Use another folder.")
         if manifest.get("format_version") != _VERSION:
             raise FileError(
-                f"{self.path} was begun by another version of dualview, whose sampler draws other numbers (format "
+                f"{self.path} was started by another version of dualview, whose sampler draws other numbers (format "
                 f"{manifest.get('format_version')}, now {_VERSION}). Its posterior.nc can still be loaded; to continue it, use "
-                "that version. To fit anew, use another folder."
+                "that version. To fit again, use another folder."
             )
         if not isinstance(manifest.get("made_with"), dict) or not str(manifest.get("entropy", "")).isdecimal():
             raise FileError(f"{path} is damaged: it does not say what the run was made with. Use another folder.")
@@ -143,8 +143,8 @@ class RunFolder:
             changes = _changes(manifest["made_with"], made_with)
             if changes:
                 raise InputError(
-                    f"The run in {self.path} was made with something else: {'; '.join(changes)}. Fit with what it was made "
-                    "with, or use another folder."
+                    f"The run in {self.path} was made with other data or settings: {'; '.join(changes)}. Use the same "
+                    "again, or another folder."
                 )
             manifest = {**manifest, "made_with": made_with}
         self.write_manifest(manifest)

@@ -15,7 +15,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a chain needs to go on as if nothing had happened.
+    """What a chain needs to continue as if nothing had happened.
 
     parts: what the views of a state that was read back have learnt, by view and name; ``state_of`` puts them together.
     """

@@ -1,4 +1,4 @@
-"""The paper's three forums, drawn from their laws, with the constants its figures were made with.
+"""The paper's three forums, drawn from their distributions, with the constants its figures were made with.
 
 Shapes: features (U, D), labels (U,), latent (U,), participation (T, U), outcome (T,).
 """
@@ -233,7 +233,7 @@ class _Plan:
 
 
 def _row_with_somebody(rng: Generator, n_users: int, rate: float) -> NDArray[np.bool_]:
-    """A thread's row given that it is not empty: the law of redrawing until somebody takes part, at once."""
+    """A thread's row given that it is not empty: the distribution of redrawing until somebody takes part, at once."""
     weight = (1.0 - rate) ** np.arange(n_users)
     first = rng.choice(n_users, p=weight / weight.sum())
     row = rng.random(n_users) < rate

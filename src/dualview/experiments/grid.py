@@ -75,7 +75,7 @@ def run_grid(cells: Iterable[Cell], folder: Path, work: Work, *, n_jobs: int = -
             found[cell] = _kept(folder, cell, result)
             tally(cell)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"{len(found)} of {len(wanted)} fits are saved; the same command goes on.") from None
+        raise KeyboardInterrupt(f"{len(found)} of {len(wanted)} fits are saved; the same command continues.") from None
     return [found[cell] for cell in wanted]
 
 

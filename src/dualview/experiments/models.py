@@ -76,6 +76,6 @@ def compile_first(model: str, link: str | None = None) -> None:
 
 
 def _scaled(vectors: Any, scale: float) -> GaussianPrior:
-    """The constants that the data give, with a covariance so many times as large."""
+    """The constants that the data give, with a covariance that is this many times as large."""
     covariance = np.atleast_2d(np.cov(vectors, rowvar=False))
     return GaussianPrior(vectors.mean(axis=0), scale * covariance)

@@ -39,7 +39,7 @@ def run(names: Iterable[str], out: Path, *, quick: bool, seed: int, jobs: int, q
     asked = _claim(out, asked, quick, seed)
     cells = {name: STUDIES[name](plan) for name in asked}
     if not quiet:
-        print("The very first run compiles for up to a minute before anything moves.", file=sys.stderr, flush=True)
+        print("The very first run compiles for up to a minute before sampling starts.", file=sys.stderr, flush=True)
     outcomes = run_grid([cell for part in cells.values() for cell in part], out / "cells", run_cell, n_jobs=jobs, quiet=quiet)
     by_cell = {outcome.cell: outcome for outcome in outcomes}
     paths = _write(out, plan, {name: [by_cell[cell] for cell in dict.fromkeys(part)] for name, part in cells.items()}, quick)
@@ -64,8 +64,8 @@ def _claim(out: Path, asked: list[str], quick: bool, seed: int) -> list[str]:
             raise FileError(f"{place} is not a plan of dualview reproduce. Give another folder.") from error
         if same != made_with:
             raise InputError(
-                f"{out} holds a run with {_options(**same)}; asked for {_options(**made_with)}. Use the same options to go "
-                "on with it, or another --out."
+                f"{out} holds a run with {_options(**same)}; asked for {_options(**made_with)}. Use the same options to "
+                "continue it, or another --out."
             )
         asked = studies
     write_whole(place, json.dumps({**made_with, "studies": asked}, indent=2).encode())
@@ -113,7 +113,7 @@ def _report(plan: Plan, rows: pd.DataFrame, sections: dict[str, Section], quick:
 {command}
 ```
 
-It goes on where it stopped when it is killed. {", ".join(packages)}; {len(once)} fits, {minutes:.0f} CPU minutes of sampling. A
+If it is killed, the same command continues. {", ".join(packages)}; {len(once)} fits, {minutes:.0f} CPU minutes of sampling. A
 fit has {effort.n_chains} chains of {effort.n_warmup:,} iterations to warm up and {effort.n_draws * effort.thin:,} more, of
 which every {_ordinal(effort.thin)} is kept: {effort.n_iterations:,}
 iterations{", as in the paper" if effort.n_iterations == 30000 else ""}. Users, coefficients and 100 test threads are drawn
@@ -139,7 +139,7 @@ The published curves were made with a program that has the errors below. The mod
 the paper misprints them (docs/errata.md).
 
 1. Auxiliary components of the assignment step were drawn with a covariance where a precision was meant: new clusters came
-   from the wrong law.
+   from the wrong distribution.
 2. The base mean of a view was drawn by a wrong formula.
 3. The last draw was taken for the least-squares partition: its adjusted Rand index is that of a single random draw.
 4. The NLL averaged the logs of the densities over draws, where the log of the average belongs. By Jensen's inequality that is
@@ -148,8 +148,8 @@ the paper misprints them (docs/errata.md).
 
 The third and the fourth can be done to any set of draws: each scenario below says what they do to ours, and that is a part of
 the gap. What the other three did was not measured: nobody ran that program here. Users, coefficients
-and threads of the paper are not public, so the points are those of other draws from the same laws: compare levels, not bumps.
-The paper starts chains with everybody in one cluster (k-means with 10 for iris); here it is k-means always, and `starts`
+and threads of the paper are not public, so the points are those of other draws from the same distributions: compare levels, not
+bumps. The paper starts chains with everybody in one cluster (k-means with 10 for iris); here it is k-means always, and `starts`
 compares the two."""
 
 

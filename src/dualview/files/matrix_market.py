@@ -50,7 +50,7 @@ def read_matrix(path: Path) -> sparse.coo_array:
         raise FileError(f"{path} holds a matrix that does not fit into memory.") from error
     except Exception as error:  # a damaged file makes the decompressors and parsers below raise anything at all
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise FileError(f"{path} cannot be read as a Matrix Market file: {reason}. Write it anew.") from error
+        raise FileError(f"{path} cannot be read as a Matrix Market file: {reason}. Write it again.") from error
 
 
 def _header(file: io.TextIOBase) -> _Header:
@@ -93,7 +93,7 @@ def _matrix(header: _Header, body: NDArray[np.float64]) -> sparse.coo_array:
         raise ValueError(f"it claims {shape[0]} rows and has {n_entries} entries")
     places = body[:, :2] - 1
     if not (np.isfinite(body).all() and ((places >= 0) & (places < shape) & (places % 1 == 0)).all()):
-        raise ValueError(f"an entry is no number, or lies outside of the {shape[0]} rows and {shape[1]} columns")
+        raise ValueError(f"an entry is not a number, or lies outside the {shape[0]} rows and {shape[1]} columns")
     values = body[:, 2] if header.width == 3 else np.ones(n_entries)
     row, column = places.astype(np.int64).T
     if header.symmetry != "general":
@@ -112,5 +112,5 @@ def _array(header: _Header, body: NDArray[np.float64]) -> sparse.coo_array:
     if body.size != n_rows * n_columns:
         raise ValueError(f"it claims {n_rows} by {n_columns} numbers and has {body.size}")
     if not np.isfinite(body).all():
-        raise ValueError("an entry is no number")
+        raise ValueError("an entry is not a number")
     return sparse.coo_array(body.reshape(n_columns, n_rows).T)

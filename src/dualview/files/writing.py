@@ -21,7 +21,7 @@ def write_whole(path: Path, content: bytes) -> None:
         _sync_folder(path.parent)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise FileError(f"{path} could not be written: {reason}. What was saved before is as it was.") from error
+        raise FileError(f"{path} could not be written: {reason}. What was saved before is unchanged.") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()

@@ -1,7 +1,7 @@
 """The forum application: from posts to a run folder with roles, scores and predictions.
 
 The folder is one of ``dualview fit`` (request.json, the chains, posterior.nc, users.csv), so that summary, plot and predict
-take it; resume goes on with all of it. Beside them it has
+take it; resume continues all of it. Beside them it has
 
 - ``tables/``: what was fitted. users.parquet (user, features), threads.mtx (training threads by users), outcomes.parquet
   (thread, outcome, covariates); the same of the test threads as test_threads.mtx and test_outcomes.parquet.
@@ -68,7 +68,7 @@ def run_forum(
     n_jobs: int = -1,
     quiet: bool = False,
 ) -> str:
-    """Read, fit, compare, write; returns a summary in words. The same call again goes on where it was stopped.
+    """Read, fit, compare, write; returns a summary in words. The same call again continues where it was stopped.
 
     With ``example`` the posts are made, from the sampler's seed, and written to the folder.
     """
@@ -77,7 +77,7 @@ def run_forum(
     clock = _Clock()
     _require_pyarrow()
     if example == (posts is not None):
-        raise InputError("Give a file of posts, or --example for a made-up forum; not both, and not neither.")
+        raise InputError("Give either a file of posts or --example, for a made-up forum.")
     say("Making a forum." if posts is None else f"Reading {posts}.")
     made = example_posts(seed=settings.seed) if posts is None else None
     data = forum_data(posts if made is None else made, options)
@@ -112,16 +112,17 @@ def run_forum(
 
 
 def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = False) -> str:
-    """Go on with a forum's run as it was asked for, perhaps for longer; roles, scores and predictions are made anew."""
+    """Continue a forum's run as it was asked for, perhaps for longer; roles, scores and predictions are made again."""
     request, before = Request.load(out).longer(more), _facts_before(out)
     posts = None if "--example" in shlex.split(before["command"]) else Path(before["source"])
     if posts is not None and not posts.exists():
         raise FileError(
-            f"The posts of this run, {posts}, are not there any more. Put them back, or give where they are now: "
-            "'dualview forum FILE --out ...' with the same options goes on."
+            f"The posts of this run, {posts}, cannot be found. Put the file back, or say where it is now: "
+            "'dualview forum FILE --out ...' with the same options continues the run."
         )
-    options = ForumOptions.of(_as_asked(before["options"]))
-    return run_forum(posts, out, options, request.settings, example=posts is None, n_jobs=n_jobs, quiet=quiet)
+    asked = _as_asked(before["options"])
+    asked.setdefault("normalize", asked.pop("normalise", False))  # its name in earlier versions
+    return run_forum(posts, out, ForumOptions.of(asked), request.settings, example=posts is None, n_jobs=n_jobs, quiet=quiet)
 
 
 def _as_asked(options: dict[str, Any]) -> dict[str, Any]:
@@ -221,7 +222,7 @@ def _check_folder(out: Path, facts: dict[str, Any]) -> None:
 
 def _facts_before(out: Path) -> dict[str, Any]:
     """What the folder's forum.json says."""
-    anew = "'dualview forum' with another folder as --out starts anew."
+    anew = "To start again, give 'dualview forum' another folder as --out."
     try:
         facts: dict[str, Any] = json.loads((out / "forum.json").read_text())
         missing = [name for name in ("command", "source", "options", "data") if name not in facts]
@@ -272,7 +273,7 @@ def _single(data: ForumData, out: Path, settings: Settings, n_jobs: int, quiet: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the evaluation says it
         model.fit(None, data.behavior)
-    check_whole(model.posterior_, settings, "the same command goes on")
+    check_whole(model.posterior_, settings, "the same command continues the run")
     return model
 
 

@@ -125,7 +125,7 @@ class Archive:
                 found = self.rows(f"SELECT rowid + 1 FROM raw WHERE {condition} ORDER BY rowid LIMIT {_SHOWN}")
                 if found:
                     posts = ", ".join(str(row[0]) for row in found)
-                    raise InputError(f"{source.name}: the {part} has a NUL character in post(s) {posts} of the file. Mend it.")
+                    raise InputError(f"{source.name}: the {part} has a NUL character in post(s) {posts} of the file. Fix it.")
 
     def _check_rows(self, source: Source) -> None:
         """Each post needs a thread and a time."""
@@ -158,7 +158,7 @@ class Archive:
         more = ", …" if n > len(rows) else ""
         raise InputError(
             f"{source.name}: {n} of {self.facts['posts_read']} posts have {what}: post(s) {', '.join(rows)}{more} of the file. "
-            "Mend them, or leave them out with --skip-bad-rows."
+            "Fix them, or leave them out with --skip-bad-rows."
         )
 
     def _examples(self, source: Source, column: str) -> str:
@@ -171,7 +171,7 @@ class Archive:
     def _unit(self, numbers: bool, largest: float | None, source: Source) -> float:
         if not numbers:
             if self.options.relative_time:
-                raise InputError(f"relative_time wants numbers in column {self.names.time}; it has dates.")
+                raise InputError(f"relative_time needs numbers in column {self.names.time}; it has dates.")
             return 1.0
         if self.options.time_unit is not None:
             return UNITS[self.options.time_unit]
@@ -179,7 +179,7 @@ class Archive:
         for least, unit in ((1e17, "nanoseconds"), (1e14, "microseconds"), (1e11, "milliseconds"), (1e8, "seconds")):
             if largest >= least:
                 if unit != "seconds":
-                    self.notes.append(f"times are up to {largest:.3g}: taken for {unit} since 1970")
+                    self.notes.append(f"times are up to {largest:.3g}: taken as {unit} since 1970")
                 return UNITS[unit]
         raise InputError(
             f"{source.name}: times in column {self.names.time} are numbers up to {largest:g}, too small for seconds since "
@@ -205,7 +205,7 @@ class Archive:
         removed = before - self.one("SELECT count(*) FROM raw")[0]
         self.facts["duplicates"] = removed
         if removed:
-            self.notes.append(f"{removed} posts are there more than once; the first of each was kept")
+            self.notes.append(f"{removed} posts appear more than once; the first of each was kept")
 
     def _name_people(self) -> None:
         """Codes of users and threads, in the order in which the file has them; who is a bot, who is nobody."""

@@ -54,21 +54,19 @@ class GivenColumns:
     """What columns are called, by option; those without a name are guessed."""
 
     thread: tuple[str, ...] = setting(
-        (), "What the column of threads is called; several together, each after an option of its own."
+        (), "Name of the column with threads; repeat the option if several columns together name a thread."
     )
-    user: str | None = setting(None, "What the column of users is called.")
-    time: str | None = setting(None, "What the column of times is called.")
+    user: str | None = setting(None, "Name of the column with users.")
+    time: str | None = setting(None, "Name of the column with times.")
     post: str | None = setting(
-        None, "What the column of the posts' ids is called. For this and the next ones, none does without."
+        None, "Name of the column with post ids. For this and the following options, none means no such column."
     )
-    number: str | None = setting(None, "What the column of the posts' places in their threads is called.")
-    parent: str | None = setting(
-        None, "What the column of the posts replied to is called: ids of posts or places in the thread."
-    )
-    section: str | None = setting(None, "What the column of sections is called.")
-    score: str | None = setting(None, "What the column of scores is called.")
-    length: str | None = setting(None, "What the column of text lengths is called.")
-    text: str | None = setting(None, "What the column of texts is called; only their length is read.")
+    number: str | None = setting(None, "Name of the column with each post's place in its thread.")
+    parent: str | None = setting(None, "Name of the column with the post replied to: its id, or its place in the thread.")
+    section: str | None = setting(None, "Name of the column with sections.")
+    score: str | None = setting(None, "Name of the column with scores.")
+    length: str | None = setting(None, "Name of the column with text lengths.")
+    text: str | None = setting(None, "Name of the column with texts; only their length is read.")
 
     def given(self) -> dict[str, str | tuple[str, ...]]:
         """The names that were given, by part."""

@@ -29,9 +29,7 @@ def thread_covariates(threads: ThreadTable, options: ForumOptions) -> tuple[pd.D
         chosen = section_levels(threads.section[: threads.n_training])
         for level in chosen:
             table[f"section {level}"] = (threads.section == level).astype(float)
-        notes.append(
-            f"{len(chosen)} sections have a coefficient of their own; the other threads are what they are compared with"
-        )
+        notes.append(f"{len(chosen)} sections have a coefficient of their own; the other threads are the reference")
     if "speed" in wanted and options.first > 1:
         table["log_seconds_early"] = np.log1p(np.maximum(threads.seconds_early, 0.0))
     if "hour" in wanted:

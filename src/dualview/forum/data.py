@@ -174,7 +174,7 @@ def _weights(participation: sparse.csr_array, codes: NDArray[np.int64], options:
     if options.weights == "binary":
         weights.data = np.ones_like(weights.data)
     total = np.asarray(weights.sum(axis=1)).ravel()
-    if options.normalise:
+    if options.normalize:
         weights = sparse.csr_array(weights.multiply(1.0 / np.maximum(total, 1e-300)[:, None]))
         total = (total > 0).astype(float)
     regular = sparse.csr_array(weights[:, codes])
@@ -195,7 +195,7 @@ def _cut(threads: ThreadTable, rows: slice, weights: Any, covariates: pd.DataFra
 
 
 def _words(scaled: Scaled, threads: ThreadTable, options: ForumOptions) -> list[str]:
-    notes = [f"{name} is no feature: {reason}" for name, reason in scaled.left_out.items()]
+    notes = [f"{name} is not used as a feature: {reason}" for name, reason in scaled.left_out.items()]
     made = ", ".join(f"{name} ({how})" if how != "as it is" else name for name, how in scaled.transforms.items())
     notes.append(f"features, from training threads: {made}")
     n_test = len(threads.ids) - threads.n_training

@@ -26,47 +26,48 @@ class ForumSettings:
     """What is made of the posts, as a command line says it: each field is an option. ``ForumOptions`` checks them."""
 
     first: int = setting(
-        5, "The participants of a thread's first so many posts explain its outcome. Only longer threads are used.", least=1
+        5,
+        "Number of early posts: the authors of this many first posts of a thread explain its outcome. Only longer threads are "
+        "used.",
+        least=1,
     )
-    outcome: str = setting("length", "length, remaining (posts after the first), or a column of the file.")
+    outcome: str = setting("length", "What to explain: length, remaining (posts after the early ones) or a column of the file.")
     outcome_from: Literal["same", "first", "last", "sum", "mean", "max"] = setting(
         "same", "How a column becomes one number per thread; by default it must be the same in all posts of a thread."
     )
-    scale: Literal["log", "raw"] | None = setting(
-        None, "Of the outcome; by default the logarithm of lengths, and columns as they are."
-    )
-    weights: Literal["binary", "counts"] = setting("binary", "Whether somebody was early, or with how many posts.")
-    normalise: bool = setting(False, "Divide the weights of a thread by their sum.")
+    scale: Literal["log", "raw"] | None = setting(None, "Scale of the outcome; by default log for lengths and raw for columns.")
+    weights: Literal["binary", "counts"] = setting("binary", "Weight of an early participant: 1, or the number of early posts.")
+    normalize: bool = setting(False, "Divide the weights of a thread by their sum.")
     covariates: tuple[str, ...] = setting(
         COVARIATES,
-        "What else explains the outcome: section, speed, hour, weekday, each after an option of its own; none for nothing.",
+        "What else explains the outcome: section, speed, hour, weekday; repeat the option for several, none for nothing.",
     )
     min_threads: int = setting(
-        5, "Users who were early in fewer training threads are rare and have no coefficient of their own.", least=1
+        5, "Users who were early in fewer training threads are rare: they have no coefficient of their own.", least=1
     )
     rare: Literal["pool", "drop"] = setting(
-        "pool", "Rare participants are counted, and the count has a coefficient; or they are left out."
+        "pool", "pool: rare participants are counted, and the count has a coefficient; drop: they are left out."
     )
     ties: Literal["drop", "jitter"] = setting(
-        "drop", "Features in which many users share a value are left out, or spread by noise of the size of their rounding."
+        "drop", "Features in which many users share a value: leave them out (drop), or add noise of the size of their rounding."
     )
-    bots: Literal["remove", "keep"] = setting("remove", "Posts of bots are removed, or kept.")
-    bot_names: tuple[str, ...] = setting((), "More accounts that are bots, each after an option of its own.")
+    bots: Literal["remove", "keep"] = setting("remove", "Remove or keep the posts of bots.")
+    bot_names: tuple[str, ...] = setting((), "Further accounts that are bots; repeat the option for several.")
     deleted: Literal["anonymous", "remove"] = setting(
-        "anonymous", "Posts of deleted accounts are nobody's but count in lengths, or are removed."
+        "anonymous", "Posts of deleted accounts: count them in lengths without an author (anonymous), or remove them."
     )
     deleted_names: tuple[str, ...] = setting(
         (),
-        "More names that stand for nobody, each after an option of its own; write --deleted-names=-1 for a name with a dash.",
+        "Further names of deleted accounts; repeat the option for several. Write --deleted-names=-1 for a name with a dash.",
     )
-    test_share: float = setting(0.2, "Share of the threads for the test.")
+    test_share: float = setting(0.2, "Share of the threads kept for testing.")
     split: Literal["time", "random"] = setting(
-        "time", "The last threads to begin are for the test; or it is drawn at random, where their order is not known."
+        "time", "Test threads are the last to begin (time), or drawn at random, where the order of threads is not known."
     )
-    time_unit: str | None = setting(None, f"Of times that are numbers: {', '.join(UNITS)}.")
-    relative_time: bool = setting(False, "Times count from the beginning of each thread; threads are in the order of the file.")
-    encoding: str = setting("utf-8", "Of a text file; mixed for UTF-8 with lines in Windows-1252.")
-    skip_bad_rows: bool = setting(False, "Leave out posts without a thread or a time that can be read.")
+    time_unit: str | None = setting(None, f"Unit of times that are numbers: {', '.join(UNITS)}.")
+    relative_time: bool = setting(False, "Times count from the start of each thread; threads are in the order of the file.")
+    encoding: str = setting("utf-8", "Encoding of a text file; mixed for UTF-8 with some lines in Windows-1252.")
+    skip_bad_rows: bool = setting(False, "Leave out posts without a thread or a readable time.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,7 @@ class ForumOptions(ForumSettings):
         posts count: in shorter ones the number of early posts gives the length away.
     weights : "binary" or "counts"
         Whether somebody was among the first m posts, or with how many of them.
-    normalise : bool
+    normalize : bool
         Divide each thread's weights by their sum.
     outcome : "length", "remaining" or a column
         Posts of the whole thread, posts after the first m, or a number that the file has.
@@ -134,7 +135,7 @@ class ForumOptions(ForumSettings):
         whole_number(self.seed, "seed", 0)
         unknown = [name for name in self.covariates if name not in COVARIATES]
         if unknown:
-            raise InputError(f"covariates are chosen from {', '.join(COVARIATES)}; got {', '.join(map(str, unknown))}.")
+            raise InputError(f"covariates must be chosen from {', '.join(COVARIATES)}; got {', '.join(map(str, unknown))}.")
         share = self.test_share
         if not isinstance(share, float | int) or not 0 < share < 1:
             raise InputError(f"test_share must be between 0 and 1; got {share!r}.")

@@ -82,7 +82,7 @@ def _without_redundant(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str
             residual = np.linalg.lstsq(standard[kept], standard[name], rcond=None)[1]
             explained = 1.0 - float(residual[0]) / (len(table) - 1) if len(residual) else 1.0
         if explained > _REDUNDANT:
-            left_out[name] = f"{explained:.0%} of it is told by the features before it"
+            left_out[name] = f"{explained:.0%} of it is explained by the features before it"
         else:
             kept.append(name)
     return table[kept], left_out

@@ -1,7 +1,7 @@
 """How well test threads are predicted, by the model and by what it must beat.
 
-Every competitor gives a predictive law, so that all have the same scores. Penalties are chosen by cross-validation over blocks
-of training threads that follow each other in time; the test threads are looked at once.
+Every competitor gives a predictive distribution, so that all have the same scores. Penalties are chosen by cross-validation
+over blocks of training threads that follow each other in time; the test threads are looked at once.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ WORDS = {
     "single": "single model: participants without roles, and covariates",
     "ridge_covariates": "ridge regression on participants and covariates",
     "ridge": "ridge regression on participants",
-    "covariates": "linear regression on covariates, nobody's name known",
+    "covariates": "linear regression on covariates, without participants",
     "mean": "the mean of the training threads",
 }
 _PENALTIES = np.logspace(-1, 5, 13)
@@ -65,7 +65,7 @@ class Evaluation:
 
 
 def baselines(data: ForumData) -> dict[str, NormalMixture]:
-    """Predictive laws of the test threads by everything but the mixtures."""
+    """Predictive distributions of the test threads by everything but the mixtures."""
     train, test = data.training, data.test
     laws = {"ridge": _ridge(train, test, [RARE]), "mean": _mean(train, test)}
     if train.covariates.shape[1]:
@@ -75,7 +75,7 @@ def baselines(data: ForumData) -> dict[str, NormalMixture]:
 
 
 def evaluate(data: ForumData, laws: dict[str, NormalMixture]) -> Evaluation:
-    """Scores of these laws on the test threads, in the order of ``WORDS``."""
+    """Scores of these predictive distributions on the test threads, in the order of ``WORDS``."""
     outcome = data.test.outcome
     names = [name for name in WORDS if name in laws]
     densities = {name: laws[name].log_density(outcome) for name in names}
@@ -116,7 +116,7 @@ def verdict(scores: list[Score], differences: list[Difference]) -> str:
             "that first of all."
         )
     if "covariates" not in by_name and dual.r2 < _LITTLE:
-        sentences.append("That is very little: who takes part early hardly tells how a thread ends here.")
+        sentences.append("That is very little: here, who takes part early says hardly anything about how a thread ends.")
     for name, words in (
         ("single", "the single model"),
         ("ridge_covariates", "ridge regression on the same"),
@@ -136,7 +136,7 @@ def _compared(difference: Difference, words: str) -> str:
 
 
 def gaussian(mean: Array, sd: float) -> NormalMixture:
-    """One normal law per thread."""
+    """One normal distribution per thread."""
     return NormalMixture.over_draws(len(mean), lambda cases: mean[None, cases], np.array([sd]))
 
 

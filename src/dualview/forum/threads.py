@@ -105,8 +105,8 @@ def _check_same(archive: Archive) -> None:
     ]
     if several:
         raise InputError(
-            f"Column {archive.options.outcome} differs between the posts of a thread in {several} threads, so it is no outcome "
-            "yet. Say how it becomes one with --outcome-from: first, last, sum, mean or max."
+            f"Column {archive.options.outcome} differs between the posts of a thread in {several} threads, so it is not an "
+            "outcome yet. Say how it becomes one with --outcome-from: first, last, sum, mean or max."
         )
 
 

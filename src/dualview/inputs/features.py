@@ -157,8 +157,8 @@ def warn_of_projection(features: Array, names: list[str], units: Whitening, rows
     texts = [f"{rows[j]} (by {away[j, d]:.3g} in {names[d]})" for j, d in zip(off[:_SHOWN], worst, strict=False)]
     more = f" and {len(off) - _SHOWN} more" if len(off) > _SHOWN else ""
     warnings.warn(
-        f"{len(off)} of {len(features)} new user(s) leave the {units.n_dims} of {len(names)} dimensions in which the users of "
-        f"the fit differ: {', '.join(texts)}{more}. The model knows nothing of such differences and sees the projection onto "
+        f"{len(off)} of {len(features)} new user(s) lie outside the {units.n_dims} of {len(names)} dimensions that users of "
+        f"the fit span: {', '.join(texts)}{more}. The model knows nothing about such differences and uses the projection onto "
         "those dimensions. Check these columns, or fit again with users who vary in them.",
         DataWarning,
         stacklevel=5,
@@ -173,7 +173,7 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
     if tied.any():
         warnings.warn(
             f"Many users share a value in column(s) {names_text(names, tied)}, as in categories, flags and counts with many "
-            "zeros. Clusters can shrink onto such a value, where the posterior has no finite shape: the run may stop with a "
+            "zeros. Clusters can shrink onto such a value, and the posterior is then improper: the run may stop with a "
             "DegenerateError after hours. Leave these columns out, or add noise of the size of their rounding.",
             DataWarning,
             stacklevel=5,
@@ -182,9 +182,9 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
     n_users, n_dims = features.shape
     if can_shrink(sets, n_users, n_dims, n_clusters):
         warnings.warn(
-            f"{repeats_text(sets, users)} A cluster of such users can shrink onto one point, where the posterior has no finite "
-            "shape: sooner or later the run may stop with a DegenerateError. If the features are rounded, add noise of the "
-            "size of the rounding; if a user is there more than once, keep one row.",
+            f"{repeats_text(sets, users)} A cluster of such users can shrink onto one point, and the posterior is then "
+            "improper: sooner or later the run may stop with a DegenerateError. If the features are rounded, add noise of the "
+            "size of the rounding; if a user appears more than once, keep one row.",
             DataWarning,
             stacklevel=5,
         )

@@ -109,7 +109,7 @@ def _csv(path: Path, separator: str, ids: Sequence[str]) -> pd.DataFrame:
     absent = {name: _ABSENT for name in names if name not in ids}
     table = pd.read_csv(path, sep=separator, dtype=dict.fromkeys(ids, str), keep_default_na=False, na_values=absent)
     if not isinstance(table.index, pd.RangeIndex):
-        raise FileError(f"its rows have more fields than its head, which names {len(names)} columns")
+        raise FileError(f"its rows have more fields than its header, which names {len(names)} columns")
     return table
 
 
@@ -148,7 +148,7 @@ def _advice(table: pd.DataFrame, option: str) -> str:
     """What to do about a column that is not there."""
     only = str(table.columns[0]) if len(table.columns) == 1 else ""
     if ";" in only or "\t" in only:
-        return "Its fields must be parted by commas, or by tabs in a file called .tsv."
+        return "Its fields must be separated by commas, or by tabs in a file called .tsv."
     return f"Name it with {option}."
 
 
@@ -185,7 +185,7 @@ def read_threads(
         ids, matrix, notes = _matrix_market(path, users)
         if separate is None and needed:
             raise InputError(
-                f"{path} says who took part and no more: give --outcomes a table with a row per thread, in the same order, and "
+                f"{path} only says who took part: give --outcomes a table with a row per thread, in the same order, and "
                 f"columns {', '.join([columns.thread, *needed])}."
             )
         if separate is not None and len(separate) != len(ids):

@@ -46,21 +46,26 @@ def _function_of(record: type, verb: Any) -> Any:
 
 
 class _Call:
-    """A call of a kind's function inside compiled code: arguments are (type, value), the record's last."""
+    """A call of a compiled function inside other compiled code, with arguments of these types."""
 
-    def __init__(self, typing_context: Any, verb: Any, *arguments: Any) -> None:
-        self._function = types.Dispatcher(_function_of(arguments[-1].instance_class, verb))
+    def __init__(self, typing_context: Any, function: Any, *arguments: Any) -> None:
+        self._function = types.Dispatcher(function)
         self._given = arguments
         wanted = tuple(types.unliteral(argument) for argument in arguments)
         self.signature = typing_context.resolve_function_type(self._function, wanted, {})
 
     def emit(self, context: Any, builder: Any, *values: Any, to: Any = None) -> Any:
-        """What it returns, cast to a type where one is given."""
+        """The value that the function returns, cast to a type where one is given."""
         function = context.get_function(self._function, self.signature)
         pairs = zip(values, self._given, self.signature.args, strict=True)
         result = function(builder, [context.cast(builder, value, own, wanted) for value, own, wanted in pairs])
         context.add_linking_libs(getattr(function, "libs", ()))
         return result if to is None else context.cast(builder, result, self.signature.return_type, to)
+
+
+def _verb_call(typing_context: Any, verb: Any, *arguments: Any) -> _Call:
+    """A call of the function that the last argument's class has for a verb."""
+    return _Call(typing_context, _function_of(arguments[-1].instance_class, verb), *arguments)
 
 
 def _give_compiled_twin(function: Callable[..., Any], names: list[str], typed: Any, emitted: Any) -> None:
@@ -82,10 +87,10 @@ def verb(stub: Callable[..., Any], default: Any = None) -> Any:
         return _function_of(type(arguments[-1]), call)(*arguments)
 
     def typed(context: Any, given: Any) -> Any:
-        return _Call(context, call, *given).signature.return_type
+        return _verb_call(context, call, *given).signature.return_type
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, _: Any) -> Any:
-        return _Call(context.typing_context, call, *given).emit(context, builder, *values)
+        return _verb_call(context.typing_context, call, *given).emit(context, builder, *values)
 
     call.__name__, call.__doc__ = stub.__name__, stub.__doc__
     call.parameters, call.default = names, default  # type: ignore[attr-defined]
@@ -112,11 +117,11 @@ def each(one: Any) -> Callable[..., Any]:
 
     def typed(context: Any, given: Any) -> Any:
         *before, records = given
-        return types.Tuple([_Call(context, one, *before, record).signature.return_type for record in records])
+        return types.Tuple([_verb_call(context, one, *before, record).signature.return_type for record in records])
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         calls = [
-            _Call(context.typing_context, one, *given[:-1], record).emit(context, builder, *values[:-1], value)
+            _verb_call(context.typing_context, one, *given[:-1], record).emit(context, builder, *values[:-1], value)
             for record, value in _records(builder, given[-1], values[-1])
         ]
         return context.make_tuple(builder, result, calls)
@@ -135,12 +140,12 @@ def total(one: Any) -> Callable[..., Any]:
 
     def typed(context: Any, given: Any) -> Any:
         *before, records = given
-        kinds = [types.unliteral(_Call(context, one, *before, record).signature.return_type) for record in records]
+        kinds = [types.unliteral(_verb_call(context, one, *before, record).signature.return_type) for record in records]
         return context.unify_types(*kinds)
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         first, *others = (
-            _Call(context.typing_context, one, *given[:-1], record).emit(context, builder, *values[:-1], value, to=result)
+            _verb_call(context.typing_context, one, *given[:-1], record).emit(context, builder, *values[:-1], value, to=result)
             for record, value in _records(builder, given[-1], values[-1])
         )
         add = builder.fadd if isinstance(result, types.Float) else builder.add
@@ -153,7 +158,11 @@ def total(one: Any) -> Callable[..., Any]:
 
 
 def in_turn(one: Any) -> Callable[..., Any]:
-    """A function like the verb for a tuple of records, its second argument being what it returned for the record before."""
+    """A function like the verb for a tuple of records, its second argument being what it returned for the record before.
+
+    In compiled code every value on the way is cast to the type of the first, as an assignment to an element of an array would
+    be: begin with a float where the verb's functions return floats.
+    """
     first, second, *names, last = one.parameters
 
     def call(*arguments: Any) -> Any:
@@ -168,7 +177,7 @@ def in_turn(one: Any) -> Callable[..., Any]:
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         at = context.cast(builder, values[1], given[1], result)
         for record, value in _records(builder, given[-1], values[-1]):
-            own = _Call(context.typing_context, one, given[0], result, *given[2:-1], record)
+            own = _verb_call(context.typing_context, one, given[0], result, *given[2:-1], record)
             at = own.emit(context, builder, values[0], at, *values[2:-1], value, to=result)
         return at
 
@@ -182,20 +191,15 @@ def selected(choose: Callable[[list[type]], Any]) -> Callable[..., Any]:
     def call(rng: Any, state: Any) -> Any:
         return choose([type(view) for view in state.views])(rng, state)
 
-    def resolved(context: Any, given: Any) -> tuple[Any, Any]:
-        state = given[1]
+    def chosen_call(typing_context: Any, rng: Any, state: Any) -> _Call:
         views = state.types[state.instance_class._fields.index("views")]
-        function = types.Dispatcher(choose([view.instance_class for view in views]))
-        return function, context.resolve_function_type(function, given, {})
+        return _Call(typing_context, choose([view.instance_class for view in views]), rng, state)
 
     def typed(context: Any, given: Any) -> Any:
-        return resolved(context, given)[1].return_type
+        return chosen_call(context, *given).signature.return_type
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, _: Any) -> Any:
-        function = context.get_function(*resolved(context.typing_context, given))
-        result = function(builder, values)
-        context.add_linking_libs(getattr(function, "libs", ()))
-        return result
+        return chosen_call(context.typing_context, *given).emit(context, builder, *values)
 
     call.__name__, call.__doc__ = choose.__name__, choose.__doc__
     _give_compiled_twin(call, ["rng", "state"], typed, emitted)

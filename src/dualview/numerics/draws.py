@@ -1,4 +1,4 @@
-"""Draws from normal and Wishart laws in canonical parameters, and from weights.
+"""Draws from normal and Wishart distributions in canonical parameters, and from weights.
 
 A precision matrix is carried as its upper factor T with S = T Tᵀ: a Wishart draw makes T without another factorisation, and a
 quadratic form is |Tᵀ x|².
@@ -10,8 +10,8 @@ from dualview.numerics.compiling import in_place, inlined
 from dualview.numerics.linalg import factorise, solve_lower, solve_lower_transposed
 from dualview.numerics.streams import standard_gamma, standard_normal
 
-# A Wishart law with hardly more than D − 1 degrees of freedom has draws of any smallness. Below this number a diagonal element
-# of Bartlett's factor is 0: squares of it and of its inverse would be out of range.
+# A Wishart distribution with hardly more than D − 1 degrees of freedom has draws of any smallness. Below this number a diagonal
+# element of Bartlett's factor is 0: squares of it and of its inverse would be out of range.
 LEAST_ROOT = 1e-140
 
 

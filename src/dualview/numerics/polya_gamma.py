@@ -1,4 +1,4 @@
-"""Exact draws of the Pólya–Gamma law PG(1, z) (Polson, Scott and Windle 2013).
+"""Exact draws of the Pólya–Gamma distribution PG(1, z) (Polson, Scott and Windle 2013).
 
 With x = 4ω and h = |z|/2 the density is cosh(h) exp(−h² x/2) f(x), and f is either of two series (Devroye 2009),
 
@@ -6,7 +6,7 @@ With x = 4ω and h = |z|/2 the density is cosh(h) exp(−h² x/2) f(x), and f is
 
 with a(x) = √(2/(π x³)) exp(−1/(2x)) and r = exp(−4/x), or with a(x) = (π/2) exp(−π² x/8) and r = exp(−π² x). The two meet at
 x = 2/π. Below it the first, above it the second has r ≤ exp(−2π): the sum lies between 1 − 3r and 1 and is compared with a
-uniform number term by term. No mass of a truncated law is needed, so no normal distribution function.
+uniform number term by term. No mass of a truncated distribution is needed, so no normal distribution function.
 """
 
 import math
@@ -15,7 +15,7 @@ from dualview.numerics.compiling import compiled, inlined
 from dualview.numerics.streams import random, standard_normal
 
 _MEETING = 2.0 / math.pi
-_HEAD_MASS = 4.0 / math.pi * math.exp(-math.pi / 4.0)  # of the bound below the meeting point, an exponential law of e
+_HEAD_MASS = 4.0 / math.pi * math.exp(-math.pi / 4.0)  # of the bound below the meeting point, an exponential distribution of e
 _SURE = 1.0 - 3.0 * math.exp(-2.0 * math.pi)
 _STRONG = 1.0  # where both ways of drawing cost the same
 _SMALL = 0.1  # below it 3r is less than half a step of uniform numbers
@@ -39,7 +39,7 @@ def _below_series(level, ratio):
 
 @inlined
 def _weakly_tilted(rng, half):
-    """x by an exponential law above 2/π; below it by x = (2/π)/(1 + 2e/π)² with an exponential e. For small h."""
+    """x by an exponential distribution above 2/π; below it by x = (2/π)/(1 + 2e/π)² with an exponential e. For small h."""
     rate = 0.125 * math.pi * math.pi + 0.5 * half * half
     tail_mass = 0.5 * math.pi / rate * math.exp(-_MEETING * rate)
     while True:
@@ -69,7 +69,7 @@ def _inverse_gaussian(rng, mean):
 
 @inlined
 def _strongly_tilted(rng, half):
-    """x by an inverse Gaussian law: the first a(x) bounds f everywhere. One in 1 + exp(−2h) is taken, so not for small h."""
+    """x from an inverse Gaussian: the first a(x) bounds f everywhere. One in 1 + exp(−2h) is taken, so not for small h."""
     while True:
         x = _inverse_gaussian(rng, 1.0 / half)
         if x < _SMALL:

@@ -35,7 +35,7 @@ def sampler(target, reach=0):
 
     @in_place
     def near_edge(parameters, point, step, height, n_steps):
-        """The same by at most so many steps."""
+        """The same by at most this many steps."""
         for _ in range(n_steps):
             if not target(point, parameters) > height:
                 return point

@@ -42,7 +42,7 @@ def _checked(owner: str, shape: Any, size: Any, name: str) -> tuple[float, float
     if not _LEAST_SHAPE <= shape <= LARGEST or not SMALLEST <= size <= LARGEST:
         raise InputError(
             f"{owner} takes a shape from {_LEAST_SHAPE} and a {name} from {SMALLEST:g}, both up to {LARGEST:g}, so that α "
-            f"stays in the range of numbers; got {shape:g} and {size:g}."
+            f"neither overflows nor underflows; got {shape:g} and {size:g}."
         )
     return shape, size
 

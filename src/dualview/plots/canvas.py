@@ -74,7 +74,7 @@ def posterior_of(source: Any) -> Posterior:
     if isinstance(source, Posterior):
         return source
     if not isinstance(source, DualViewMixture):
-        raise InputError(f"A fitted DualViewMixture or a Posterior is wanted; got {type(source).__name__}.")
+        raise InputError(f"Plots need a fitted DualViewMixture or a Posterior; got {type(source).__name__}.")
     if not hasattr(source, "posterior_"):
         raise InputError("The model is not fitted yet: call model.fit(X, behavior) first.")
     return source.posterior_
@@ -98,7 +98,7 @@ def cluster_style(cluster: int, n_users: int) -> dict[str, Any]:
 
 
 def chain_style(chain: int, n_points: int) -> dict[str, Any]:
-    """Colour and marker of a chain's line of so many points; a few of them are marked, at other places in each chain."""
+    """Colour and marker of a chain's line of n points; a few of them are marked, at other places in each chain."""
     step = max(1, n_points // _CHAIN_MARKS)
     return {
         "color": _CHAIN_COLORS[chain % len(_CHAIN_COLORS)],

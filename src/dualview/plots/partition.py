@@ -34,7 +34,7 @@ _MOST_TICKS = 12
 def similarity(model: DualViewMixture | Posterior, ax: "Axes | None" = None) -> "Axes":
     """How often two users are together: the posterior similarity matrix, users by cluster of the partition estimate.
 
-    Lines part the clusters. Inside a cluster those who are most often with the others come first. For up to a few thousand
+    Lines separate the clusters. Inside a cluster those who are most often with the others come first. For up to a few thousand
     users.
 
     Parameters

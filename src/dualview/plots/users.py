@@ -204,7 +204,7 @@ def _latent_part(model: DualViewMixture, part: int | str, probability: float) ->
     """What one number of the latent vectors is called, its medians (U,), and its central intervals (U, 2)."""
     post = posterior_of(model)
     if "latent" not in post:
-        raise InputError("This model was fitted without a behaviour, so it has no latent coefficients: fit(X, behavior) has.")
+        raise InputError("This model was fitted without a behaviour, so it has no latent coefficients: call fit(X, behavior).")
     names, median, intervals = post.latent_names, model.latent_, post.interval("latent", probability)
     if len(names) == 1:
         return "latent coefficient", median, intervals

@@ -166,7 +166,10 @@ def verdict(
     if n_chains == 1:
         parts.append("one chain cannot show whether others would find the same clusters")
     if not parts:
-        return True, f"Converged: R-hat below {R_HAT_LIMIT} and at least {ESS_WANTED} effective draws of everything looked at."
+        return (
+            True,
+            f"Converged: R-hat below {R_HAT_LIMIT} and at least {ESS_WANTED} effective draws of everything looked at.",
+        )
     text = f"Not converged: {'; '.join(parts)}."
     if chain_distance is not None and chain_distance > 0.1:
         text += f" The chains' own partitions differ (mean distance {chain_distance:.2f}): they may sit in different modes."

@@ -33,7 +33,7 @@ def load(path: str | os.PathLike[str]) -> xr.DataTree:
     source = Path(path)
     tree = _opened(source)
     if tree.attrs.get("format") != FORMAT:
-        raise FileError(f"{source} is a NetCDF file, but not one of dualview's posteriors.")
+        raise FileError(f"{source} is a NetCDF file, but not a posterior written by dualview.")
     if tree.attrs.get("format_version") != VERSION:
         raise FileError(
             f"{source} was written in format {tree.attrs.get('format_version')}; this version reads format {VERSION}. Use the "
@@ -73,7 +73,7 @@ def _remedy(source: Path) -> str:
     """How to get a whole file again: from the chains, where they are beside it."""
     if (source.parent / "request.json").is_file():
         return f"'dualview resume {source.parent}' writes it again from the chains."
-    return "Take a copy of it, or fit again."
+    return "Use a copy of it, or fit again."
 
 
 def content_digest(tree: xr.DataTree) -> str:

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 _SEED = 20  # of latent vectors drawn for users whose observations have no closed form
 
 _BASE_DRAWS = 20_000  # fresh clusters over all draws of the posterior
-_LEAST_FRESH = 4  # and at least so many per draw
+_LEAST_FRESH = 4  # and at least this many per draw
 _CELLS = 4_000_000
 _KEPT = 50_000_000  # numbers kept, of each kind, of new users who are asked for again
 _FEW = 50  # an effective number of draws below this is worth a warning
@@ -207,7 +207,7 @@ class Opened(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Each row's weight for some new users, (R, J), and the law of their latent vectors in it: (R, J, q), (R, J, q, q)."""
+    """Each row's weight for some new users, (R, J), and their latent vectors' distribution in it: (R, J, q), (R, J, q, q)."""
 
     log_weights: Array
     means: Array
@@ -513,7 +513,7 @@ def _by_member(row: Any, n_new: int) -> tuple[NDArray[np.intp], Array]:
 
 
 def updated(means: Array, covariances: Array, evidence: Evidence) -> tuple[Array, Array, Array]:
-    """ln of the integral of N(f; m, C) times the evidence, and the law of f given both; C may be singular."""
+    """ln of the integral of N(f; m, C) times the evidence, and the distribution of f given both; C may be singular."""
     linear, precision = evidence.linear, evidence.precision
     surprise = linear - _times(precision, means)
     matrix = np.eye(means.shape[-1]) + precision @ covariances

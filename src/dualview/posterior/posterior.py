@@ -413,7 +413,7 @@ class Posterior:
             The observations of the fit, for a posterior that was read from a file.
         n_draws, n_observations : int, optional
             Draws of each chain and observations to keep, in all groups alike. All by default; where draws × observations are
-            more than twenty million, so many that they are not, draws evenly spread and observations at random.
+            more than twenty million, as many as stay below: evenly spaced draws, and observations at random.
         n_prior : int
             Draws from the prior.
         seed : int

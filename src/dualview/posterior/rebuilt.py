@@ -22,9 +22,7 @@ def rebuilt_model(post: "Posterior", behavior: Behavior | None) -> Model:
     features = None
     if "features" in post.units:
         if post.features is None:
-            raise InputError(
-                "This posterior does not hold the features of its fit, so its model cannot be made again: fit anew."
-            )
+            raise InputError("This posterior does not hold the features of its fit, so its model cannot be rebuilt: fit again.")
         features = np.ascontiguousarray(post.units["features"].to_working(post.features))
     alpha = concentration(concentration_from_text(post.alpha_prior))
     partition = partition_prior(post.n_clusters, alpha, post.partition_process)

@@ -312,9 +312,7 @@ class _PriorDraws:
         n_tried = 0
         while len(self.states) < n:
             if n_tried == _TRIES * n + 10:
-                raise DegenerateError(
-                    f"Only {len(self.states)} of {n_tried} draws from the prior were in the range of numbers."
-                )
+                raise DegenerateError(f"Only {len(self.states)} of {n_tried} draws from the prior were finite.")
             n_tried += 1
             state = finite_draw(rng, model)
             if state is not None:

@@ -30,7 +30,7 @@ def decimals(width: float) -> int:
 
 
 def estimate(median: float, low: float, high: float, digits: int) -> dict[str, str]:
-    """A number and its interval with so many decimals."""
+    """A number and its interval with this many decimals."""
     texts = (f"{value:,.{digits}f}" for value in (median, low, high))
     return dict(zip(("median", "low", "high"), (_signed(text) for text in texts), strict=True))
 
@@ -52,7 +52,7 @@ def share(value: float) -> str:
 
 
 def rounded(values: NDArray[np.floating], digits: int = 4) -> list[Any]:
-    """Numbers with so many significant digits, for the page's data; None for what JSON has no name for."""
+    """Numbers with this many significant digits, for the page's data; None for what JSON has no name for."""
     return [float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in values.tolist()]
 
 

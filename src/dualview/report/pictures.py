@@ -87,7 +87,7 @@ def _marker_path(marker: str) -> str:
 
 
 def chain_lines(values: Array) -> dict[str, Any]:
-    """A line per chain of a scalar (chain, draw), in a box: every so many-th draw, of all chains on one scale."""
+    """A line per chain of a scalar (chain, draw), in a box: evenly spaced draws, all chains on one scale."""
     n_draws = values.shape[1]
     places = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _LINE_POINTS)).astype(int))
     shown = values[:, places]

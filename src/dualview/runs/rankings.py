@@ -83,7 +83,7 @@ class Ranking:
         doubtful = [repr(fit.name) for fit in others if self.standing(fit) == "place not sure"]
         said = f"Of {len(self.fits)} fits to the same {self.n_threads:,} threads, {best.name!r} "
         if len(doubtful) == len(others):
-            said += "has the highest score, but some scores cannot be relied on, so that this is no ranking."
+            said += "has the highest score, but some scores are unreliable, so this is not a ranking."
         elif close:
             said += f"predicts best, but {_listed(close)} cannot be told apart from it: the difference is within two standard "
             said += "errors."
@@ -98,7 +98,7 @@ class Ranking:
         if unsure:
             left_out = "Users" if self.by == "user" else "Threads"
             sentences.append(
-                f"{left_out} whose score cannot be relied on: {_listed(unsure)}. The fit would be another without such a "
+                f"{left_out} whose score is unreliable: {_listed(unsure)}. The fit would be another without such a "
                 f"{left_out.lower()[:-1]}. If they are many, keep some threads out of the fits and compare what 'dualview "
                 "predict' says of them."
             )
@@ -128,7 +128,7 @@ def rank_runs(folders: Sequence[Path], by: str = "observation") -> Ranking:
         models[name] = opened(folder)
         users, threads = read_inputs(requests[name])
         if threads is None:
-            raise InputError(f"{folder} was fitted without threads, so that there is nothing it could predict.")
+            raise InputError(f"{folder} was fitted without threads, so it predicts no outcomes.")
         behavior = threads.behavior(requests[name].intercept, users.ids)
         check_unchanged(folder, behavior.fingerprint())
         first = first or (folder, threads)

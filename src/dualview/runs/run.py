@@ -56,7 +56,7 @@ class Request:
         check_settings(self.settings)
 
     def longer(self, more: Longer) -> "Request":
-        """The same for longer chains; a summary goes on keeping every so many-th of its draws whole."""
+        """The same for longer chains; a summary keeps the same spacing between its whole draws."""
         settings = self.settings
         if settings.is_fixed and (more.max_time is not None or more.max_draws is not None):
             raise InputError(
@@ -96,7 +96,7 @@ class Request:
 
 
 def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
-    """Fit what is asked, or go on with it where the folder's files stop; returns a summary in words."""
+    """Fit what is asked, or continue where the folder's files stop; returns a summary in words."""
     users, threads = read_inputs(request)
     behavior = None if threads is None else threads.behavior(request.intercept, users.ids)
     make_folder(folder)
@@ -110,7 +110,7 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
     _fit(model, features, behavior, request, folder)
     model.posterior_.save(folder / "posterior.nc")
     write_whole(folder / "users.csv", user_table(model).to_csv(index=False).encode())
-    check_whole(model.posterior_, request.settings, f"'dualview resume {folder}', or the same command, goes on")
+    check_whole(model.posterior_, request.settings, f"'dualview resume {folder}', or the same command, continues it")
     text = summary_text(summarise(folder))
     if not model.posterior_.converged:
         text += f"\nTo draw more: dualview resume {folder}{_more(model.posterior_, request.settings)}"
@@ -134,7 +134,7 @@ def _more(post: Posterior, settings: Settings) -> str:
 
 
 def check_whole(post: Posterior, settings: Settings, advice: str) -> None:
-    """Go on with being stopped, where Ctrl-C ended a fit before its end."""
+    """Raise KeyboardInterrupt where Ctrl-C has ended a fit before its end; advice: how to continue it."""
     if post.length is None or post.length.ended != "interrupted":
         return
     made = post.n_draws if post.summary is None else post.summary.sizes["iteration"]
@@ -152,7 +152,7 @@ def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request,
             warnings.simplefilter("ignore", ConvergenceWarning)  # the summary says it
             model.fit(features, behavior)
     except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(f"{str(error) or 'what was made is saved'}; 'dualview resume {folder}' goes on") from None
+        raise KeyboardInterrupt(f"{str(error) or 'what was made is saved'}; to continue: dualview resume {folder}") from None
     except DegenerateError as error:
         advice = f" To continue the other chains: dualview resume {folder}" if request.settings.n_chains > 1 else ""
         raise DegenerateError(f"{error}{advice}") from error
@@ -203,7 +203,7 @@ def opened(folder: Path) -> DualViewMixture:
     if not path.is_file() and not (folder / "request.json").is_file():
         raise FileError(f"{folder} is not the folder of a run: it has neither posterior.nc nor request.json.")
     if not path.is_file():
-        raise FileError(f"{folder} has no posterior.nc: the run is not finished. 'dualview resume {folder}' goes on with it.")
+        raise FileError(f"{folder} has no posterior.nc: the run is not finished. To continue: dualview resume {folder}")
     return DualViewMixture.from_posterior(load(path))
 
 
@@ -256,7 +256,7 @@ def predict_run(
     write_whole(out, table.to_csv(index=False).encode())
     n_unsure = int(predicted.mean_unsure.sum())
     if n_unsure:
-        words += f"; the means of {n_unsure} rest on few draws and need not exist: go by medians and intervals"
+        words += f"; the means of {n_unsure} rest on few draws and need not exist: use medians and intervals"
     notes = "".join(f"\ndualview: {note}" for note in new.notes)
     return f"{words}. Wrote {out}.{notes}"
 
@@ -324,7 +324,7 @@ def _length_text(length: dict[str, Any] | None) -> str:
     """How long chains were that were not of fixed length, and what ended them before they had converged."""
     if length is None or length["ended"] == "length":
         return ""
-    ended = {"max_time": "; the time was over", "max_draws": "; the limit of draws was reached", "interrupted": "; interrupted"}
+    ended = {"max_time": "; the time ran out", "max_draws": "; the limit of draws was reached", "interrupted": "; interrupted"}
     return (
         f", {length['stride']} iterations apart, after {length['n_warmup']:,} of {length['n_iterations']:,} iterations as "
         f"warm-up{ended.get(length['ended'], '')}"

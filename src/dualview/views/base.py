@@ -44,7 +44,7 @@ class ViewState(Protocol):
 
 
 class View(ABC):
-    """The law of one vector per user given its cluster, in working units. States and records are the view's own."""
+    """The distribution of one vector per user given its cluster, in working units. States and records are the view's own."""
 
     n_dims: int  # of a vector
 

@@ -13,7 +13,7 @@ from dualview.behaviors.likelihoods import noise
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.chains.storage import Record, Store
-from dualview.engines.gibbs import GibbsEngine, engine
+from dualview.engines.gibbs import GibbsEngine, engine, steps
 from dualview.engines.gibbs.moves import assignment
 from dualview.model import Model, State
 from dualview.numerics.streams import stream_of, streams_of
@@ -58,7 +58,7 @@ def numbers(state: State) -> list[np.ndarray]:
 
 
 def run(model: Model, state: State, keep: np.ndarray, at_once: int, every: int | None = None) -> tuple[State, Record, Any]:
-    """So many steps in a call, at most; the last state, the draws and the generator at the end."""
+    """At most at_once steps in a call; the last state, the draws and the generator at the end."""
     rng, store, done = np.random.default_rng(7), Store(model, every), 0
     while done < len(keep):
         asked = keep[done : done + at_once]
@@ -246,7 +246,7 @@ def step_with(redraw: Any) -> Any:
         terms, conjugate = likelihood.conjugate(state.params)
         conjugates.refresh(state.latent, terms, conjugate)
         stream = stream_of(rng)
-        working, collapsed = engine.run_by_blocks(stream, ENGINE.working_state(model, state, terms))
+        working, collapsed = engine.run_by_blocks(stream, ENGINE.working_state(model, state, terms), steps.MOVES)
         engine._check(model, working, collapsed)
         made, latent = redraw(stream, working.z, terms, conjugate, working.views[-1]), working.views[-1].vectors
         params = likelihood.params_of(float(terms.precision[0]), conjugate.coefficients)

@@ -30,7 +30,7 @@ from checks import (
 )
 from dualview.behaviors.base import Prior
 from dualview.behaviors.likelihoods import threads as thread_regression
-from dualview.engines.gibbs import GibbsEngine, blocks, engine
+from dualview.engines.gibbs import GibbsEngine, blocks, engine, steps
 from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model, State
 from dualview.numerics import messages
@@ -174,11 +174,11 @@ def test_users_have_the_vector_of_their_cluster_and_blocks_change_nothing(
     model = model.simulate(rng, state)
     for seed in range(5):
         one, other = (working_state(np.random.default_rng(0), model, state, 3) for _ in range(2))
-        one, _ = engine.run_by_blocks(stream_of(np.random.default_rng(seed)), one)
+        one, _ = engine.run_by_blocks(stream_of(np.random.default_rng(seed)), one, steps.MOVES)
         if model.features is None and not with_gram:  # sums over features are added up block by block
             with monkeypatch.context() as patch:
                 patch.setattr(assignment, "BLOCK", 2)
-                other, _ = engine.run_by_blocks(stream_of(np.random.default_rng(seed)), other)
+                other, _ = engine.run_by_blocks(stream_of(np.random.default_rng(seed)), other, steps.MOVES)
             assert_same(one, other)
         state = GibbsEngine(3).step(rng, model, state)
         assert isinstance(state.views["behavior"], SharedVectorState)
@@ -195,7 +195,7 @@ def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: p
         state = GibbsEngine(3).start(np.random.default_rng(0), model, np.arange(20) % 4)
         working = working_state(np.random.default_rng(0), model, state, 3)
         assert (working.terms.gram.size > 0) == (most > 0)
-        moved.append(engine.run_by_blocks(stream_of(np.random.default_rng(5)), working)[0])
+        moved.append(engine.run_by_blocks(stream_of(np.random.default_rng(5)), working, steps.MOVES)[0])
     np.testing.assert_array_equal(moved[0].z, moved[1].z)
     np.testing.assert_allclose(moved[0].views[-1].vectors, moved[1].views[-1].vectors, rtol=1e-8)
 

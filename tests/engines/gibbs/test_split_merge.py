@@ -121,7 +121,7 @@ class Prior:
         self.n_users, self.alpha = n_users, alpha
 
     def draw(self, rng, n_free):
-        """A state with so many free columns."""
+        """A state with this many free columns."""
         z = naive.draw_labels(rng, self.n_users, self.alpha, ("dp", None))
         counts = np.concatenate([np.bincount(z), np.full(n_free, -1)])
         components = [draw_from_base(rng, len(counts), base) for base in self.bases]

@@ -62,7 +62,7 @@ def test_one_compiled_call_is_the_sweep_by_blocks(name: str, with_gram: bool, mo
     for seed in range(5):
         one, other = working_state(rng, model, state, 3), working_state(rng, model, state, 3)
         one = run_at_once(np.random.default_rng(seed), one)
-        other, _ = run_by_blocks(stream_of(np.random.default_rng(seed)), other)
+        other, _ = run_by_blocks(stream_of(np.random.default_rng(seed)), other, steps.MOVES)
         assert_same(one, other)
         state = ENGINE.step(rng, model, state)
 
@@ -137,7 +137,7 @@ def test_columns_grow_when_many_clusters_open_at_once() -> None:
     features = rng.standard_normal((30, 2))
     model = Model(ChineseRestaurant(), features, None, 30)
     state = replace(ENGINE.start(rng, model, np.zeros(30, dtype=np.int64)), alpha=1e6)
-    working, _ = run_by_blocks(stream_of(rng), working_state(rng, model, state))
+    working, _ = run_by_blocks(stream_of(rng), working_state(rng, model, state), steps.MOVES)
     assert working.outcome.user_without_weight == -1
     n_clusters = len(working.counts)
     assert n_clusters > 1 + 2 + split_merge.ROOM + split_merge.MOVES  # the columns that there were

@@ -60,7 +60,7 @@ def refresh(latent, terms, conjugate):
 
 @compiled
 def draw_together(rng, z, precision, conjugate, view):
-    """In place: all latent numbers and coefficients from their joint law, (C7).
+    """In place: all latent numbers and coefficients from their joint distribution, (C7).
 
     False, and nothing has changed, where there are no normal equations, or too many, or their factor would lose digits.
     """

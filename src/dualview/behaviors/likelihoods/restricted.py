@@ -86,7 +86,7 @@ def likely_prior(design: Any, outcome: Array, outside: Array, features: Array | 
     n_users = design.shape[1]
     if n_users > _MOST_USERS:
         raise InputError(
-            f"Constants by likelihood are for up to {_MOST_USERS:,} users; there are {n_users:,}. Leave behavior_prior at "
+            f'behavior_prior="likelihood" is for up to {_MOST_USERS:,} users; there are {n_users:,}. Leave behavior_prior at '
             "None, or give GaussianPrior(m, variance), from some of the users if need be."
         )
     dense = np.asarray(design.toarray() if sparse.issparse(design) else design, dtype=float)

@@ -72,6 +72,6 @@ def solve(times: Callable[[Array], Array], right: Array, start: Array, diagonal:
         direction *= product / before
         direction += scaled
     raise DegenerateError(
-        "The equations for the users' coefficients did not converge: they are singular in rounding. Look for extreme weights "
+        "The equations for the users' coefficients did not converge: they are numerically singular. Look for extreme weights "
         "in the participation, and for users who take part in the same threads with the same weights."
     )

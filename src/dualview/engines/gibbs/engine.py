@@ -7,7 +7,7 @@ who share vectors, the moves are made one by one, some of them on several thread
 of steps in a call nor the number of threads changes anything.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,24 +70,23 @@ class GibbsEngine(Engine):
         conjugate = _conjugate(model, state) if at_once else None
         if conjugate is not None:
             return self._advance_at_once(rng, model, state, keep, *conjugate)
-        state = relocated(rng, model, state)
-        terms = Terms.none(model.n_users)
-        if model.likelihood is not None and state.latent is not None:
-            terms = model.likelihood.terms(rng, state.latent, state.params)
-        working = self.working_state(model, state, terms)
+        working, params = self._before_moves(rng, model, state)
         if at_once:
             done = _run_steps(working)(streams_of(rng, 1), np.zeros(1, dtype=np.bool_), working, Conjugate.none())
             working, collapsed = done.state, done.collapsed
         else:
-            working, collapsed = run_by_blocks(stream_of(rng), working)
+            working, collapsed = run_by_blocks(stream_of(rng), working, steps.MOVES)
         _check(model, working, collapsed)
-        latent, params = None, state.params
-        if model.likelihood is not None:
-            own = working.views[-1]
-            latent, params = model.likelihood.redraw(rng, own.vectors, params, working.terms, _latent_prior(model, working))
-        after = _after(model, working, latent, params)
+        after = _with_likelihood_redrawn(rng, model, working, params)
         n_clusters = int(np.count_nonzero(working.counts))
         return after, Info(n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None)
+
+    def step_by_blocks(self, rng: np.random.Generator, model: Model, state: State, moves: Sequence[steps.Move]) -> State:
+        """One step with these moves, made one by one, however many users there are: to try out moves and measure them."""
+        working, params = self._before_moves(rng, model, state)
+        working, collapsed = run_by_blocks(stream_of(rng), working, moves)
+        _check(model, working, collapsed)
+        return _with_likelihood_redrawn(rng, model, working, params)
 
     def steps_at_once(self, model: Model) -> int:
         """What takes some hundredths of a second."""
@@ -112,6 +111,14 @@ class GibbsEngine(Engine):
         return WorkingState(
             state.z.copy(), counts, tuple(views), terms, np.empty(0), record, n_auxiliary, _independent(model), Outcome.none()
         )
+
+    def _before_moves(self, rng: np.random.Generator, model: Model, state: State) -> tuple[WorkingState, Params]:
+        """The working state of a step whose likelihood is redrawn after the moves, and the likelihood's parameters."""
+        state = relocated(rng, model, state)
+        terms = Terms.none(model.n_users)
+        if model.likelihood is not None and state.latent is not None:
+            terms = model.likelihood.terms(rng, state.latent, state.params)
+        return self.working_state(model, state, terms), state.params
 
     def _advance_at_once(
         self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_], terms: Terms, conjugate: Conjugate
@@ -139,9 +146,9 @@ class GibbsEngine(Engine):
         return after, Info(n_clusters, working.outcome.n_opened, done.n_steps, draws, last)
 
 
-def run_by_blocks(rng: NDArray[np.uint64], working: WorkingState) -> tuple[WorkingState, int]:
+def run_by_blocks(rng: NDArray[np.uint64], working: WorkingState, moves: Sequence[steps.Move]) -> tuple[WorkingState, int]:
     """The moves of a step one by one, on threads where they allow it; the state, and the first view that collapsed or −1."""
-    for move in steps.MOVES:
+    for move in moves:
         working = _BY_BLOCKS.get(move, move)(rng, working)
     return working, steps.first_collapsed(working.views)
 
@@ -189,6 +196,15 @@ def _latent_prior(model: Model, working: WorkingState) -> Prior:
     return Prior(working.z, prior.means, prior.factors, model.pooled)
 
 
+def _with_likelihood_redrawn(rng: np.random.Generator, model: Model, working: WorkingState, params: Params) -> State:
+    """The next state, after a draw of the latent vectors and of the likelihood's parameters."""
+    latent = None
+    if model.likelihood is not None:
+        own, prior = working.views[-1], _latent_prior(model, working)
+        latent, params = model.likelihood.redraw(rng, own.vectors, params, working.terms, prior)
+    return _after(model, working, latent, params)
+
+
 def _after(model: Model, working: WorkingState, latent: NDArray[np.float64] | None, params: Params) -> State:
     """The next state."""
     records = dict(zip(_names(model), working.views, strict=True))
@@ -219,21 +235,21 @@ def _names(model: Model) -> list[str]:
 
 def _collapse_message(view: str) -> str:
     return (
-        f"The {view} view has collapsed: its clusters shrank onto single points, so the posterior has no finite shape. This "
+        f"The {view} view has collapsed: its clusters shrank onto single points, so the posterior is improper. This "
         "happens when users have the same features, when a column takes only a few distinct values, as a category or a "
-        "rounded number does, or when one extreme value leaves no digits for the others. Leave such columns or values out, or "
-        "add noise of the size of the rounding."
+        "rounded number does, or when one value is so extreme that the others are lost to round-off. Leave such columns or "
+        "values out, or add noise of the size of the rounding."
     )
 
 
 def _weight_message(user: int, column: int | None) -> str:
     if column is not None:
         return (
-            f"The log density of user {user} (users count from 0) under component {column} is NaN or infinite, which "
-            "it can be for no data: a cluster has shrunk onto a single point, or this is a bug in dualview. Look for columns "
+            f"The log density of user {user} (counting from 0) under component {column} is NaN or infinite, which "
+            "should never happen: a cluster has shrunk onto a single point, or this is a bug in dualview. Look for columns "
             "that take only a few distinct values and for users with the same features; if there are none, please report it."
         )
     return (
-        f"User {user} (users count from 0) has probability 0 under every cluster: numbers ran out of range. Look for an "
+        f"User {user} (counting from 0) has probability 0 under every cluster: numbers overflowed or underflowed. Look for an "
         "extreme value in its row, and for columns that take only a few distinct values."
     )

@@ -1,6 +1,6 @@
 """Auxiliary components without their means.
 
-An auxiliary component has a precision S_j from (M3); its mean is integrated out, so that a vector's law in it is
+An auxiliary component has a precision S_j from (M3); its mean is integrated out, so that a vector's distribution in it is
 N(μ_0, S_j⁻¹ + R_0⁻¹). Until a user opens it its column holds that mean and the factor of that precision, and cores (C, D, D)
 holds the factor of S_j. Whoever opens the cluster draws its mean, (C2). A component whose factor has a 0 on its diagonal, as
 ``wishart_factor`` says, keeps it: nobody opens it.

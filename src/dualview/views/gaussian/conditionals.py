@@ -2,8 +2,8 @@
 
 Working units: the view's constants are m = 0 and Σ = I. Shapes: x (U, D), z (U,), means (K, D), factors (K, D, D) upper with
 S_k = T_k T_kᵀ, scatters (K, D, D) lower with C_k C_kᵀ = Σ_{u∈k} (x_u − μ_k)(x_u − μ_k)ᵀ. A conditional writes
-the parameters of its law into arrays it is given: linear and precision of a normal; the lower factor of a Wishart's inverse
-scale, and returns its dof.
+the parameters of its distribution into arrays it is given: linear and precision of a normal; the lower factor of a Wishart's
+inverse scale, and returns its dof.
 """
 
 import math

@@ -88,7 +88,7 @@ def equations_of_gram(first, end, members, vectors, terms, gradient, curvature):
 
 @in_place
 def add_prior(first, end, means, view, linear, precision):
-    """In place: the law of a group's step δ, (C16): linear term and precision from gradient and curvature."""
+    """In place: the distribution of a group's step δ, (C16): linear term and precision from gradient and curvature."""
     n_dims = means.shape[1]
     for k in range(first, end):
         column = (k - first) * n_dims
