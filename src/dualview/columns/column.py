@@ -13,7 +13,8 @@ Array = NDArray[np.float64]
 
 Kind = Literal["continuous", "rounded", "censored", "count", "ordinal", "nominal", "ignore"]
 KINDS: tuple[Kind, ...] = ("continuous", "rounded", "censored", "count", "ordinal", "nominal", "ignore")
-SCALES = ("identity", "log1p")
+Scale = Literal["identity", "log1p"]
+SCALES: tuple[Scale, ...] = ("identity", "log1p")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class Column:
     scale : "identity" or "log1p"
         The scale on which the Gaussian view sees the column. Counts may be on that of log1p.
     lowest : float or None
-        Of rounded columns and counts: the lowest value of the fit. A count of that or less is open downwards.
+        Of counts: the lowest that is possible, 0, or 1 where the fit's lowest is 1; its interval is open downwards. Of rounded
+        columns: the lowest value of the fit, from which steps are counted.
     sources : tuple of (str or None)
         Of censored columns: the columns with the lower and the upper ends; one name where a column holds intervals.
     """
@@ -80,7 +82,7 @@ class Column:
     shares: tuple[float, ...] = ()
     cuts: tuple[float, ...] = ()
     step: float | None = None
-    scale: Literal["identity", "log1p"] = "identity"
+    scale: Scale = "identity"
     lowest: float | None = None
     sources: tuple[str | None, ...] = ()
 

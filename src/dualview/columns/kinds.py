@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from scipy.stats import skew
 
 from dualview.checks import positive_number
-from dualview.columns.column import KINDS, SCALES, Censored, Column
+from dualview.columns.column import KINDS, SCALES, Censored, Column, Scale
 from dualview.columns.table import Source, Table, Texts, leave_out
 from dualview.errors import InputError
 
@@ -31,7 +31,7 @@ class Wish:
     kind: str
     levels: tuple[str, ...] | None = None
     step: float | None = None
-    scale: str | None = None
+    scale: Scale | None = None
 
     @classmethod
     def of(cls, name: str, given: Any) -> "Wish":
@@ -232,7 +232,7 @@ def _continuous(source: Source, wish: Wish) -> Column:
     ends = {"lowest": np.mean(values == values.min()), "highest": np.mean(values == values.max())}
     for word, share in ends.items():
         if share >= TIED_SHARE and len(values) > MANY_LEVELS:
-            why += f"; {share:.0%} have the {word}: a limit of measurement? Then give Censored bounds"
+            why += f"; {_percent(share)} have the {word}: a limit of measurement? Then give Censored bounds"
     return Column(source.name, "continuous", why)
 
 
@@ -260,12 +260,13 @@ def _count(source: Source, wish: Wish) -> Column:
         )
     skewness = float(skew(values))
     is_skewed = skewness > SKEWED and abs(float(skew(np.log1p(values)))) < skewness
-    scale = wish.scale or ("log1p" if is_skewed else "identity")
+    scale: Scale = wish.scale or ("log1p" if is_skewed else "identity")
     why = f"{_whole_text(values)}, {_tied_text(tied_share(values))}" + (", skewed" if is_skewed else "")
     n_distinct = len(np.unique(values))
     if n_distinct == len(values) > MANY_LEVELS and values.max() - values.min() == n_distinct - 1:
         why += "; each number once: an id? Then ignore it"
-    return Column(source.name, "count", why, scale=scale, lowest=float(values.min()))  # type: ignore[arg-type]
+    lowest = 1.0 if values.min() == 1 else 0.0  # ages from 22 have no end at 22
+    return Column(source.name, "count", why, scale=scale, lowest=lowest)
 
 
 def _ordinal(source: Source, wish: Wish) -> Column:
@@ -372,11 +373,12 @@ def _whole_text(values: Array) -> str:
 
 
 def _tied_text(share: float) -> str:
-    return "no two users with the same" if share == 0 else f"{share:.0%} of users share a value with another"
+    return "no two users with the same" if share == 0 else f"{_percent(share)} of users share a value with another"
 
 
-def _percent(mask: Any) -> str:
-    return f"{np.mean(mask):.0%}"
+def _percent(share: Any) -> str:
+    """A share, or that of a mask's True."""
+    return f"{100.0 * np.mean(share):.0f} %"
 
 
 def _levels_text(levels: tuple[str, ...]) -> str:
