@@ -102,7 +102,10 @@ def test_an_array_is_continuous_throughout():
     assert cells.missing.sum() == (WHOLE == 1).sum()
     np.testing.assert_array_equal(cells.low[cells.exact], values[~np.isnan(values)])
     assert Columns.from_table(values, {"x0": "count"}).columns[0].kind == "count"
-    assert Columns.from_table([[1, None], [2, 3.5]]).cells([[1, None], [2, 3.5]]).missing.tolist() == [[False, True], [False] * 2]
+    assert Columns.from_table([[1, None], [2, 3.5]]).cells([[1, None], [2, 3.5]]).missing.tolist() == [
+        [False, True],
+        [False] * 2,
+    ]
 
 
 def test_skewed_counts_are_seen_on_the_scale_of_log1p():
