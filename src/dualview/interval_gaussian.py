@@ -46,7 +46,8 @@ class _Pattern(NamedTuple):
 def fit_gaussian(low: Array, high: Array, names: list[str] | None = None) -> Gaussian:
     """The Gaussian under which cells (U, D) between low and high are most likely; the covariance scaled by U/(U − 1).
 
-    Exact cells only: mean and covariance of the sample, singular where columns are linearly dependent.
+    Users with no cell known are left out. Exact cells only: mean and covariance of the sample, singular where columns are
+    linearly dependent.
 
     Exact and missing cells: maximum likelihood by EM. Columns that no user has both of stay uncorrelated.
 
@@ -58,8 +59,11 @@ def fit_gaussian(low: Array, high: Array, names: list[str] | None = None) -> Gau
 
     Raises InputError for a column without spread and for linearly dependent columns, which ``names`` name.
     """
+    known = (np.isfinite(low) | np.isfinite(high)).any(axis=1)
+    if not known.all():
+        low, high = low[known], high[known]
     exact = low == high
-    if exact.all():
+    if exact.all() and len(low) > 1:
         return Gaussian(*sample_moments(low))
     names = [f"x{d}" for d in range(low.shape[1])] if names is None else names
     centre, spread = _start(low, high, names)

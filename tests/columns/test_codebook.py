@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -13,6 +13,7 @@ import dualview as dv
 from dualview.columns import Cells, Column, Columns
 from dualview.errors import InputError
 
+SETTINGS = settings(derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 INF = np.inf
 
 
@@ -117,7 +118,7 @@ def test_unknown_levels(book, frame):
         book.cells(new)
     assert book.cells(new, unknown="missing").codes[:, 0].tolist() == [0, -1, 1, -1, -1]
     new = frame.assign(grade=["a", "b", "d", "c", "a"])
-    with pytest.raises(InputError, match="Column 'grade' has unknown level.* 'd', in users carl"):
+    with pytest.raises(InputError, match=r"Column 'grade' has unknown level.* 'd', in users carl"):
         book.cells(new)
     assert book.cells(new, unknown="missing").missing[2, 4]
     with pytest.raises(InputError, match='unknown must be "error" or "missing"; got \'ignore\''):
@@ -217,6 +218,7 @@ def columns_of_each_kind():
     ]
 
 
+@SETTINGS
 @given(st.integers(-50, 10**6), st.floats(0.01, 0.99))
 def test_values_inside_an_interval_come_back(number, share):
     for column in columns_of_each_kind():
@@ -248,7 +250,7 @@ def test_a_count_below_the_lowest_is_open_downwards():
     np.testing.assert_array_equal(column.values(np.array([-30.0, 0.0, 1.0])), [1, 1, 2])
 
 
-def test_values_and_frame(book, frame):
+def test_values_and_frame(book):
     x = np.array([[1.7, np.log1p(3.2), 0.41, 12.0, -2.0], [1.6, -1.0, 0.19, 14.0, 2.0]])
     np.testing.assert_allclose(book.values(x), [[1.7, 3, 0.4, 12, 0], [1.6, 0, 0.2, 14, 2]])
     assert book.values(x[None]).shape == (1, 2, 5)
@@ -282,6 +284,7 @@ def test_describe_columns(frame):
     assert dv.describe_columns(many)["levels"][0] == "l0, l1, l2, l3, l4, l5, … (9)"
 
 
+@SETTINGS
 @given(st.data())
 def test_shares_and_cuts_follow_the_model(data):
     n_levels = data.draw(st.integers(3, 6))

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dualview as dv
@@ -16,6 +16,7 @@ from dualview.columns import Columns
 from dualview.columns.kinds import common_step, tied_share
 from dualview.errors import InputError
 
+SETTINGS = settings(derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 N = 40
 
 
@@ -139,6 +140,7 @@ def test_common_step(values, step):
     assert found == (None if step is None else pytest.approx(step, rel=1e-12))
 
 
+@SETTINGS
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=30, unique=True), st.integers(0, 4), st.integers(1, 40))
 def test_numbers_are_multiples_of_the_common_step(units, decimals, factor):
     values = np.array(units) * factor / 10**decimals
