@@ -48,6 +48,8 @@ BY_RULES = [
     (pd.array(normal(), dtype="Float64"), "continuous"),
     (pd.array(WHOLE.tolist(), dtype="int64[pyarrow]"), "count"),
     (pd.Series([decimal.Decimal(int(value)) for value in WHOLE], dtype=object), "count"),
+    (pd.array([decimal.Decimal(int(value)) for value in WHOLE], dtype=pd.ArrowDtype(pa.decimal128(5, 2))), "count"),
+    (pd.arrays.SparseArray(WHOLE.astype(float)), "count"),
     (WHOLE > 2, "nominal"),
     (pd.array([None, *(WHOLE[1:] > 2)], dtype="boolean"), "nominal"),
     (pd.Series([None, *(WHOLE[1:] > 2).tolist()], dtype=object), "nominal"),
@@ -103,6 +105,8 @@ def test_an_array_is_continuous_throughout():
     assert cells.missing.sum() == (WHOLE == 1).sum()
     np.testing.assert_array_equal(cells.low[cells.exact], values[~np.isnan(values)])
     assert Columns.from_table(values, {"x0": "count"}).columns[0].kind == "count"
+    masked = np.ma.masked_equal([[1, 7], [2, 3]], 7)
+    assert Columns.from_table(masked).cells(masked).missing.tolist() == [[False, True], [False, False]]
     assert Columns.from_table([[1, None], [2, 3.5]]).cells([[1, None], [2, 3.5]]).missing.tolist() == [
         [False, True],
         [False] * 2,
@@ -193,6 +197,9 @@ REFUSED = [
     (DATES.to_period("M"), None, "holds dates or time spans"),
     ([datetime.date(2020, 1, 1), None, datetime.date(2020, 1, 2), None], None, "Turn them into numbers, such as days since"),
     ([[1, 2], [3], None, []], None, "holds lists or records, .* Spread them over columns"),
+    (pd.array([[1, 2], [3], None, []], dtype=pd.ArrowDtype(pa.list_(pa.int64()))), None, "holds lists or records"),
+    (pd.array([datetime.date(2020, 1, 1)] * 4, dtype=pd.ArrowDtype(pa.date32())), None, "holds dates"),
+    ([b"a", b"b", b"a", b"b"], None, "holds objects of type bytes"),
     ([1, "a", 2, "b"], None, "holds mixed numbers and text, .* columns={'x': 'nominal'}"),
     ([1j, 2, 3, 4], None, "holds complex numbers"),
     ([object(), object(), None, None], None, "holds objects of type object"),

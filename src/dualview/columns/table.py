@@ -52,7 +52,7 @@ class Source:
 
     def numbers(self, open_ends: bool = False) -> Array:
         """Numbers (U,), NaN where missing. Infinite ones are refused unless they stand for open ends."""
-        values = np.asarray(pd.to_numeric(self.cells).to_numpy(dtype=float, na_value=np.nan))
+        values = np.asarray(self.cells.to_numpy(dtype=float, na_value=np.nan))
         infinite = np.isinf(values)
         if infinite.any() and not open_ends:
             raise InputError(
@@ -147,7 +147,7 @@ def _of_array(X: Any) -> pd.DataFrame:
     if sparse.issparse(X):
         raise InputError("X must be a dense array or a table; got a sparse matrix. Pass X.toarray().")
     refuse_non_numbers(X, "X")
-    cells = np.asarray(X)
+    cells = np.ma.filled(X.astype(float), np.nan) if np.ma.isMaskedArray(X) else np.asarray(X)
     if cells.ndim != 2:
         raise InputError(
             f"X must be (n_users, n_features), a row per user; got shape {cells.shape}. Reshape your data: a single feature is "
@@ -188,7 +188,7 @@ def _holds(cells: pd.Series) -> str:
         return "text"
     if isinstance(kind, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(kind) or kind.kind == "m":
         return "dates or time spans"
-    known = cells.dropna()
+    known = cells.dropna().astype(object)
     try:
         return _held(list(known.unique()))
     except TypeError:  # lists cannot be compared by hash
