@@ -23,8 +23,8 @@ class Censored:
 
     In a table it stands in two columns, which ``columns=`` names: ``columns={"income": dv.Censored("income_low",
     "income_high")}``. Where both are equal the value is exact; without the low one (NaN or −inf) it is at most the high one;
-    without the high one (NaN or inf) at least the low one; without both it is missing. Ends may be the same column when the
-    other is never known: ``Censored("at_least", None)``.
+    without the high one (NaN or inf) at least the low one; without both it is missing. ``Censored("at_least", None)`` has
+    lower ends only.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Column:
     shares : tuple of float
         Of nominal columns: g_jl = (n_jl + 1/L_j)/(n_j + 1) of (M15).
     cuts : tuple of float
-        Of ordinal columns: the inner bounds g_1 … g_{L−1} of the levels' intervals, MODEL 12.
+        Of ordinal columns: the inner bounds g_1 … g_{L−1} of the levels' intervals, (M14).
     step : float or None
         Of rounded columns: the unit to which values are rounded.
     scale : "identity" or "log1p"
