@@ -121,7 +121,7 @@ def test_skewed_counts_are_seen_on_the_scale_of_log1p():
 
 def test_why_says_what_was_seen():
     assert column([0, 0, 1, 812]).why == "whole numbers from 0 to 812, 50 % of users share a value with another, skewed"
-    assert "multiples of 0.1" in column(np.round(normal(), 1)).why
+    assert "in steps of 0.1" in column(np.round(normal(), 1)).why
     assert "each number once: an id?" in column(np.arange(N)).why
     assert "have the lowest: a limit of measurement?" in column(np.maximum(normal(), 0)).why
 
@@ -131,11 +131,13 @@ def test_why_says_what_was_seen():
     [
         ([0.1, 0.2, 0.7], 0.1),
         ([0.5, 1.0, 2.5], 0.5),
-        ([5.1, 4.9, 7.0], 0.1),
-        ([1000.25, 3.5], 0.25),
-        ([20.0, 30.0], 10.0),
+        ([5.1, 4.9, 5.2], 0.1),
+        ([1000.25, 3.5], 996.75),
+        ([20.0, 30.0, 60.0], 10.0),
+        ([0.25, 0.75, 1.75], 0.5),
         ([1 / 3, 2 / 3, 5 / 3], 1 / 3),
-        ([-0.2, 0.6], 0.2),
+        ([-0.2, 0.6, 0.8], 0.2),
+        ([np.pi, np.pi + np.e, np.pi + 5 * np.e], np.e),
         ([np.pi, np.e, 1.0], None),
     ],
 )
@@ -149,9 +151,26 @@ def test_common_step(values, step):
 def test_numbers_are_multiples_of_the_common_step(units, decimals, factor):
     values = np.array(units) * factor / 10**decimals
     step = common_step(values)
-    multiples = values / step
+    multiples = (values - values[0]) / step
     np.testing.assert_allclose(multiples, np.round(multiples), atol=1e-6)
     assert step >= factor / 10**decimals * (1 - 1e-9)
+
+
+def test_the_step_of_a_standardised_column():
+    rounded = np.round(normal(200), 1)
+    found = column((rounded - rounded.mean()) / rounded.std())
+    assert found.kind == "rounded"
+    assert found.step == pytest.approx(0.1 / rounded.std())
+
+
+def test_a_step_of_numbers_that_were_stored_with_few_digits():
+    found = column(np.float32(np.round(normal(), 1)))
+    assert (found.kind, found.step) == ("rounded", 0.1)
+    assert column(np.float32(np.concatenate([normal(), normal()]))).kind == "continuous"
+
+
+def test_no_step_of_very_small_numbers():
+    assert common_step(1e-25 * np.array([1.0, np.e, np.pi])) is None
 
 
 def test_tied_share():

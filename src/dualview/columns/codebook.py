@@ -108,8 +108,9 @@ class Columns:
         needed = [name for column in self.columns if column.kind != "ignore" for name in _source_names(column)]
         ignored = [column.name for column in self.columns if column.kind == "ignore"]
         if table.is_named and self.is_named:
-            absent = [name for name in needed if name not in table.names]
-            strange = [name for name in table.names if name not in needed + ignored]
+            there, known = set(table.names), {*needed, *ignored}
+            absent = [name for name in needed if name not in there]
+            strange = [name for name in table.names if name not in known]
             if absent or strange:
                 parts = [f"missing: {', '.join(absent[:_SHOWN])}"] if absent else []
                 parts += [f"unknown: {', '.join(strange[:_SHOWN])}"] if strange else []
@@ -135,7 +136,7 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
     whole numbers, none below 0                       count, on the scale of log1p where the skewness is above 1
     other whole numbers                               rounded to 1
     numbers, 10 % or more of which are shared with    rounded to the largest such step
-    another user, all multiples of a step
+    another user, which differ by multiples of a step
     other numbers                                     continuous
     ordered categories, three or more                 ordinal
     other categories, text                            nominal

@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import numbers as abstract
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,12 @@ class Source:
     def is_listable(self) -> bool:
         """Whether its values can be levels."""
         return self.holds in ("numbers", "flags", "text", "categories", "mixed numbers and text")
+
+    @property
+    def precision(self) -> float:
+        """Relative precision of its numbers as they were stored."""
+        stored = getattr(self.cells.dtype, "numpy_dtype", self.cells.dtype)
+        return float(np.finfo(stored if stored in (np.float32, np.float16) else float).eps)
 
     def numbers(self, open_ends: bool = False) -> Array:
         """Numbers (U,), NaN where missing. Infinite ones are refused unless they stand for open ends."""
@@ -159,7 +166,7 @@ def _of_array(X: Any) -> pd.DataFrame:
 
 
 def _check_columns(names: list[str]) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
         raise InputError(f"X must name each column once; more than once: {', '.join(repeated[:5])}. Rename or drop them.")
     if not names:
