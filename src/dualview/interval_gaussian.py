@@ -52,8 +52,8 @@ def fit_gaussian(low: Array, high: Array, names: list[str] | None = None) -> Gau
     Exact and missing cells: maximum likelihood by EM. Columns that no user has both of stay uncorrelated.
 
     Other intervals: variational EM. The interval cells of a user are taken as independent given the parameters, each normal
-    and truncated to its interval. It is maximum likelihood for a single column; correlations between columns of wide
-    intervals come out too small. A column with such intervals gets one user more, at their centre and with their spread:
+    and truncated to its interval. It is maximum likelihood for a single column; between columns of wide intervals
+    correlations come out too small, and with strong ones variances, too. A column with such intervals gets one user more, at their centre and with their spread:
     the likelihood of intervals that are all open on one side, or that share a point, has no maximum of its own. So does every
     column where users with all cells are too few for a maximum.
 
