@@ -46,20 +46,24 @@ class _Pattern(NamedTuple):
 def fit_gaussian(low: Array, high: Array, names: list[str] | None = None) -> Gaussian:
     """The Gaussian under which cells (U, D) between low and high are most likely; the covariance scaled by U/(U − 1).
 
-    Exact cells only: mean and covariance of the sample, singular where columns are linearly dependent.
+    Users with no cell known are left out. Exact cells only: mean and covariance of the sample, singular where columns are
+    linearly dependent.
 
     Exact and missing cells: maximum likelihood by EM. Columns that no user has both of stay uncorrelated.
 
     Other intervals: variational EM. The interval cells of a user are taken as independent given the parameters, each normal
-    and truncated to its interval. It is maximum likelihood for a single column; correlations between columns of wide
-    intervals come out too small. A column with such intervals gets one user more, at their centre and with their spread:
-    the likelihood of intervals that are all open on one side, or that share a point, has no maximum of its own. So does every
-    column where users with all cells are too few for a maximum.
+    and truncated to its interval. It is maximum likelihood for a single column; between columns of wide intervals,
+    correlations come out too small, and where they are strong variances do, too. A column with such intervals gets one user
+    more, at their centre and with their spread: the likelihood of intervals that are all open on one side, or that share a
+    point, has no maximum of its own. So does every column where users with all cells are too few for a maximum.
 
     Raises InputError for a column without spread and for linearly dependent columns, which ``names`` name.
     """
+    known = (np.isfinite(low) | np.isfinite(high)).any(axis=1)
+    if not known.all():
+        low, high = low[known], high[known]
     exact = low == high
-    if exact.all():
+    if exact.all() and len(low) > 1:
         return Gaussian(*sample_moments(low))
     names = [f"x{d}" for d in range(low.shape[1])] if names is None else names
     centre, spread = _start(low, high, names)

@@ -37,7 +37,7 @@ class Columns:
         Raises InputError with the problems of all columns.
         """
         table = Table.of(X)
-        chosen = _choose(table, columns)
+        chosen = choices(table, columns).values()
         problems = [str(column) for column in chosen if isinstance(column, InputError)]
         if problems:
             more = f" There are {len(problems) - _SHOWN} more such columns." if len(problems) > _SHOWN else ""
@@ -108,8 +108,9 @@ class Columns:
         needed = [name for column in self.columns if column.kind != "ignore" for name in _source_names(column)]
         ignored = [column.name for column in self.columns if column.kind == "ignore"]
         if table.is_named and self.is_named:
-            absent = [name for name in needed if name not in table.names]
-            strange = [name for name in table.names if name not in needed + ignored]
+            there, known = set(table.names), {*needed, *ignored}
+            absent = [name for name in needed if name not in there]
+            strange = [name for name in table.names if name not in known]
             if absent or strange:
                 parts = [f"missing: {', '.join(absent[:_SHOWN])}"] if absent else []
                 parts += [f"unknown: {', '.join(strange[:_SHOWN])}"] if strange else []
@@ -135,7 +136,7 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
     whole numbers, none below 0                       count, on the scale of log1p where the skewness is above 1
     other whole numbers                               rounded to 1
     numbers, 10 % or more of which are shared with    rounded to the largest such step
-    another user, all multiples of a step
+    another user, which differ by multiples of a step
     other numbers                                     continuous
     ordered categories, three or more                 ordinal
     other categories, text                            nominal
@@ -171,7 +172,7 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
     """
     table = Table.of(X)
     rows = []
-    for column, name in zip(_choose(table, columns), _names(table, columns), strict=True):
+    for name, column in choices(table, columns).items():
         if isinstance(column, InputError):
             missing = float(table.frame[name].isna().mean()) if name in table.names else float("nan")
             rows.append((name, "refused", str(column), "", missing))
@@ -180,44 +181,40 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
     return pd.DataFrame(rows, columns=["column", "kind", "why", "levels", "missing"])
 
 
-def _names(table: Table, columns: Mapping[str, Any] | None) -> list[str]:
-    """Names of the codebook's columns: those of the table, with a censored column in the place of its first end."""
+def choices(table: Table, columns: Mapping[str, Any] | None) -> dict[str, Column | InputError]:
+    """The columns of the codebook by name, or what is wrong with them. Raises where ``columns`` itself is wrong."""
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InputError(f'columns must be a dictionary such as {{"town": "nominal"}}; got {columns!r:.60}.')
     given = {str(name): wish for name, wish in (columns or {}).items()}
-    ends = {end: name for name, wish in given.items() if isinstance(wish, Censored) for end in (wish.high, wish.low) if end}
-    _check_given(table, given, list(ends))
-    return list(dict.fromkeys(ends.get(name, name) for name in table.names))
-
-
-def _check_given(table: Table, given: Mapping[str, Any], ends: list[str]) -> None:
-    for name, wish in given.items():
-        needed = [end for end in (wish.low, wish.high) if end] if isinstance(wish, Censored) else [name]
-        absent = [end for end in needed if end not in table.names]
-        if absent:
-            shown = ", ".join(table.names[:_SHOWN]) + (", …" if len(table.names) > _SHOWN else "")
-            raise InputError(f"columns names {', '.join(map(repr, absent))}, which X does not have; it has {shown}.")
-        if name in ends and not isinstance(wish, Censored):
-            raise InputError(f"columns names {name!r} twice: as a column and as an end of a censored one. Drop one of them.")
-        if isinstance(wish, Censored) and name in table.names and name not in needed:
-            raise InputError(
-                f"columns calls a censored column {name!r}, as another column of X is called. Choose another name."
-            )
-    taken = [end for wish in given.values() if isinstance(wish, Censored) for end in (wish.low, wish.high) if end]
-    if len(set(taken)) < len(taken):
-        raise InputError("columns takes one column for an end of two censored ones. Name each once.")
-
-
-def _choose(table: Table, columns: Mapping[str, Any] | None) -> list[Column | InputError]:
-    """The columns of the codebook, or what is wrong with them."""
-    given = {str(name): wish for name, wish in (columns or {}).items()}
-    names = _names(table, columns)
     wishes = {name: wish if isinstance(wish, Censored) else Wish.of(name, wish) for name, wish in given.items()}
-    found: list[Column | InputError] = []
-    for name in names:
+    found: dict[str, Column | InputError] = {}
+    for name in _names(table, given):
         try:
-            found.append(_column(name, table, wishes.get(name)))
+            found[name] = _column(name, table, wishes.get(name))
         except InputError as error:
-            found.append(error)
+            found[name] = error
     return found
+
+
+def _names(table: Table, given: Mapping[str, Any]) -> list[str]:
+    """Names of the codebook's columns: those of the table, with a censored column in the place of its first end."""
+    censored = {name: wish for name, wish in given.items() if isinstance(wish, Censored)}
+    ends = [(end, name) for name, wish in censored.items() for end in (wish.low, wish.high) if end is not None]
+    homes = dict(ends)
+    absent = [name for name in (*homes, *given) if name not in table.names and name not in censored]
+    if absent:
+        shown = ", ".join(table.names[:_SHOWN]) + (", …" if len(table.names) > _SHOWN else "")
+        raise InputError(f"columns names {', '.join(map(repr, absent))}, which X does not have; it has {shown}.")
+    twice = [name for name in given if homes.get(name, name) != name]
+    if twice or len(homes) < len(ends):
+        again = twice or [end for end, _ in ends if [other for other, _ in ends].count(end) > 1]
+        raise InputError(f"columns uses {again[0]!r} twice, at least once as an end of a censored column. Use it once.")
+    taken = [name for name in censored if name in table.names and name not in homes]
+    if taken:
+        raise InputError(
+            f"columns calls a censored column {taken[0]!r}, as another column of X is called. Choose another name."
+        )
+    return list(dict.fromkeys(homes.get(name, name) for name in table.names))
 
 
 def _column(name: str, table: Table, wish: Wish | Censored | None) -> Column:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dualview.columns.codebook import Columns, describe_columns
+from dualview.columns.codebook import choices
 from dualview.columns.column import KINDS, Censored, Column
 from dualview.columns.kinds import Wish
+from dualview.columns.table import Table
 from dualview.errors import FileError, InputError
 
 _HEAD = """\
@@ -21,16 +22,12 @@ _HEAD = """\
 
 def codebook_text(X: Any, columns: Mapping[str, Any] | None = None) -> str:
     """The codebook of a table as TOML; columns that a fit would refuse are ignored there, with the reason."""
-    described = describe_columns(X, columns)
-    refused = described[described["kind"] == "refused"]
-    ignored = dict.fromkeys(refused["column"], "ignore")
-    book = Columns.from_table(X, {**(columns or {}), **ignored}) if len(ignored) < len(described) else Columns(())
-    reasons = dict(zip(refused["column"], refused["why"], strict=True))
-    found = {column.name: column for column in book.columns}
     parts = [_HEAD.format(kinds=", ".join(KINDS))]
-    for name in described["column"]:
-        column = found.get(name, Column(name, "ignore"))
-        parts.append(_section(column, reasons.get(name, column.why)))
+    for name, column in choices(Table.of(X), columns).items():
+        if isinstance(column, InputError):
+            parts.append(_section(Column(name, "ignore", str(column))))
+        else:
+            parts.append(_section(column))
     return "\n".join(parts)
 
 
@@ -58,9 +55,9 @@ def _given(name: str, entry: Any) -> Any:
     return entry
 
 
-def _section(column: Column, why: str) -> str:
-    missing = f"; {column.missing:.1%} missing" if column.missing else ""
-    lines = [f"[{_text(column.name)}]", f"# {' '.join((why + missing).split())}", f"kind = {_text(column.kind)}"]
+def _section(column: Column) -> str:
+    missing = f"; {100.0 * column.missing:.1f} % missing" if column.missing else ""
+    lines = [f"[{_text(column.name)}]", f"# {_comment(column.why + missing)}", f"kind = {_text(column.kind)}"]
     if column.levels:
         lines.append(f"levels = [{', '.join(_text(level) for level in column.levels)}]")
     if column.step is not None:
@@ -74,5 +71,10 @@ def _section(column: Column, why: str) -> str:
 
 
 def _text(value: str) -> str:
-    """A TOML string: JSON's escapes are TOML's, but for DEL, which TOML wants escaped, and for halves of pairs."""
+    """A TOML string: JSON's escapes are TOML's, which wants DEL escaped as well."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _comment(text: str) -> str:
+    """One line without control characters, which TOML forbids in comments."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

@@ -13,7 +13,8 @@ Array = NDArray[np.float64]
 
 Kind = Literal["continuous", "rounded", "censored", "count", "ordinal", "nominal", "ignore"]
 KINDS: tuple[Kind, ...] = ("continuous", "rounded", "censored", "count", "ordinal", "nominal", "ignore")
-SCALES = ("identity", "log1p")
+Scale = Literal["identity", "log1p"]
+SCALES: tuple[Scale, ...] = ("identity", "log1p")
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class Censored:
 
     In a table it stands in two columns, which ``columns=`` names: ``columns={"income": dv.Censored("income_low",
     "income_high")}``. Where both are equal the value is exact; without the low one (NaN or −inf) it is at most the high one;
-    without the high one (NaN or inf) at least the low one; without both it is missing. Ends may be the same column when the
-    other is never known: ``Censored("at_least", None)``.
+    without the high one (NaN or inf) at least the low one; without both it is missing. ``Censored("at_least", None)`` has
+    lower ends only.
 
     Parameters
     ----------
@@ -61,13 +62,14 @@ class Column:
     shares : tuple of float
         Of nominal columns: g_jl = (n_jl + 1/L_j)/(n_j + 1) of (M15).
     cuts : tuple of float
-        Of ordinal columns: the inner bounds g_1 … g_{L−1} of the levels' intervals, MODEL 12.
+        Of ordinal columns: the inner bounds g_1 … g_{L−1} of the levels' intervals, (M14).
     step : float or None
         Of rounded columns: the unit to which values are rounded.
     scale : "identity" or "log1p"
         The scale on which the Gaussian view sees the column. Counts may be on that of log1p.
     lowest : float or None
-        Of rounded columns and counts: the lowest value of the fit. A count of that or less is open downwards.
+        Of counts: the lowest that is possible, 0, or 1 where the fit's lowest is 1; its interval is open downwards. Of rounded
+        columns: the lowest value of the fit, from which steps are counted.
     sources : tuple of (str or None)
         Of censored columns: the columns with the lower and the upper ends; one name where a column holds intervals.
     """
@@ -80,7 +82,7 @@ class Column:
     shares: tuple[float, ...] = ()
     cuts: tuple[float, ...] = ()
     step: float | None = None
-    scale: Literal["identity", "log1p"] = "identity"
+    scale: Scale = "identity"
     lowest: float | None = None
     sources: tuple[str | None, ...] = ()
 

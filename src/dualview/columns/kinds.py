@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from scipy.stats import skew
 
 from dualview.checks import positive_number
-from dualview.columns.column import KINDS, SCALES, Censored, Column
+from dualview.columns.column import KINDS, SCALES, Censored, Column, Scale
 from dualview.columns.table import Source, Table, Texts, leave_out
 from dualview.errors import InputError
 
@@ -21,6 +20,9 @@ SKEWED = 1.0  # skewness above which counts are seen on the scale of log1p
 MOST_DECIMALS = 8
 MANY_LEVELS = 10  # up to so many levels are never too many, unless every user has another
 _SHOWN = 3
+_DOUBLE = float(np.finfo(float).eps)
+_MOST_ERROR = 0.01  # of a step, in numbers that differ by multiples of it but for rounding
+_MOST_STEPS, _ROUNDING = 1e5, 1e-9  # of steps that are no decimal number: from lowest to highest; of that range
 _OPTIONS = {"kind": KINDS, "levels": ("nominal", "ordinal"), "step": ("rounded",), "scale": ("count",)}
 
 
@@ -31,7 +33,7 @@ class Wish:
     kind: str
     levels: tuple[str, ...] | None = None
     step: float | None = None
-    scale: str | None = None
+    scale: Scale | None = None
 
     @classmethod
     def of(cls, name: str, given: Any) -> "Wish":
@@ -197,9 +199,9 @@ def _numeric(source: Source) -> Column:
             return _count(source, Wish("count"))
         return Column(source.name, "rounded", f"{_whole_text(values)}, negative ones too", step=1.0, lowest=float(values.min()))
     tied = tied_share(values)
-    step = common_step(values) if tied >= TIED_SHARE else None
+    step = common_step(values, source.precision) if tied >= TIED_SHARE else None
     if step is not None:
-        why = f"numbers from {values.min():g} to {values.max():g}, multiples of {step:g}, {_tied_text(tied)}"
+        why = f"numbers from {values.min():g} to {values.max():g}, in steps of {step:g}, {_tied_text(tied)}"
         return Column(source.name, "rounded", why, step=step, lowest=float(values.min()))
     return _continuous(source, Wish("continuous"))
 
@@ -232,18 +234,18 @@ def _continuous(source: Source, wish: Wish) -> Column:
     ends = {"lowest": np.mean(values == values.min()), "highest": np.mean(values == values.max())}
     for word, share in ends.items():
         if share >= TIED_SHARE and len(values) > MANY_LEVELS:
-            why += f"; {share:.0%} have the {word}: a limit of measurement? Then give Censored bounds"
+            why += f"; {_percent(share)} have the {word}: a limit of measurement? Then give Censored bounds"
     return Column(source.name, "continuous", why)
 
 
 def _rounded(source: Source, wish: Wish) -> Column:
     _require_numbers(source, wish)
     values = _known(source)
-    step = wish.step or common_step(values)
+    step = wish.step or common_step(values, source.precision)
     if step is None:
         raise InputError(
-            f"Column {source.name!r} cannot be rounded: its numbers are not multiples of a common step. Give the step, "
-            f"columns={{{source.name!r}: {{'kind': 'rounded', 'step': 0.5}}}}, or call it continuous."
+            f"Column {source.name!r} cannot be rounded: its numbers do not differ by multiples of a common step. Give the "
+            f"step, columns={{{source.name!r}: {{'kind': 'rounded', 'step': 0.5}}}}, or call it continuous."
         )
     why = f"as asked; numbers from {values.min():g} to {values.max():g}, {_tied_text(tied_share(values))}"
     return Column(source.name, "rounded", why, step=step, lowest=float(values.min()))
@@ -258,14 +260,15 @@ def _count(source: Source, wish: Wish) -> Column:
             f"Column {source.name!r} cannot be a count: counts are whole numbers from 0; it has {example:g}. "
             "Call it rounded or continuous."
         )
-    skewness = float(skew(values))
-    is_skewed = skewness > SKEWED and abs(float(skew(np.log1p(values)))) < skewness
-    scale = wish.scale or ("log1p" if is_skewed else "identity")
+    skewness = _skewness(values)
+    is_skewed = skewness > SKEWED and abs(_skewness(np.log1p(values))) < skewness
+    scale: Scale = wish.scale or ("log1p" if is_skewed else "identity")
     why = f"{_whole_text(values)}, {_tied_text(tied_share(values))}" + (", skewed" if is_skewed else "")
     n_distinct = len(np.unique(values))
     if n_distinct == len(values) > MANY_LEVELS and values.max() - values.min() == n_distinct - 1:
         why += "; each number once: an id? Then ignore it"
-    return Column(source.name, "count", why, scale=scale, lowest=float(values.min()))  # type: ignore[arg-type]
+    lowest = 1.0 if values.min() == 1 else 0.0  # ages from 22 have no end at 22
+    return Column(source.name, "count", why, scale=scale, lowest=lowest)
 
 
 def _ordinal(source: Source, wish: Wish) -> Column:
@@ -344,23 +347,38 @@ def tied_share(values: Array) -> float:
     return float(counts[counts > 1].sum() / len(values))
 
 
-def common_step(values: Array) -> float | None:
-    """The largest step of which all numbers are multiples; None where there is none of eight decimals or fewer.
+def common_step(values: Array, precision: float = _DOUBLE) -> float | None:
+    """The largest step by multiples of which all numbers differ; None where none of eight decimals or fewer is found.
 
-    Steps that are no decimal number, such as a third, are found when two of the numbers are neighbours.
+    Steps that are no decimal number, as in standardised columns, are found when two of the numbers are neighbours.
+    ``precision`` is the relative one in which the numbers were stored.
     """
     distinct = np.unique(values)
+    largest = float(np.abs(distinct).max())
     for decimals in range(MOST_DECIMALS + 1):
         units = distinct * 10.0**decimals
-        if np.abs(units).max() > 2.0**52:
+        error = 4.0 * precision * largest * 10.0**decimals
+        if error > _MOST_ERROR:
             break
         whole = np.round(units)
-        if np.all(np.abs(units - whole) <= 4.0 * np.spacing(np.maximum(np.abs(units), 1.0))):
-            return float(np.gcd.reduce(whole.astype(np.int64)) / 10.0**decimals)
-    gap = float(np.diff(distinct).min())
-    multiples = distinct / gap
-    is_common = np.abs(multiples).max() < 1e6 and np.all(np.abs(multiples - np.round(multiples)) < 1e-6)
-    return gap if is_common else None
+        if np.abs(units - whole).max() <= error:
+            return float(np.gcd.reduce((whole - whole[0]).astype(np.int64)) / 10.0**decimals)
+    return _smallest_gap(distinct)
+
+
+def _smallest_gap(distinct: Array) -> float | None:
+    """The smallest gap between sorted numbers, but for rounding, where all gaps are multiples of it."""
+    away = distinct - distinct[0]
+    gaps = np.diff(distinct)
+    gap = float(gaps[gaps > _ROUNDING * away[-1]].min())
+    gap = float(away[-1] / np.round(away[-1] / gap))
+    multiples = away / gap
+    return gap if np.abs(multiples - np.round(multiples)).max() < _MOST_ERROR and multiples[-1] < _MOST_STEPS else None
+
+
+def _skewness(values: Array) -> float:
+    away = values - values.mean()
+    return float(np.mean((away / np.sqrt(np.mean(away**2))) ** 3))
 
 
 def _are_whole(values: Array) -> bool:
@@ -372,11 +390,12 @@ def _whole_text(values: Array) -> str:
 
 
 def _tied_text(share: float) -> str:
-    return "no two users with the same" if share == 0 else f"{share:.0%} of users share a value with another"
+    return "no two users with the same" if share == 0 else f"{_percent(share)} of users share a value with another"
 
 
-def _percent(mask: Any) -> str:
-    return f"{np.mean(mask):.0%}"
+def _percent(share: Any) -> str:
+    """A share, or that of a mask's True."""
+    return f"{100.0 * np.mean(share):.0f} %"
 
 
 def _levels_text(levels: tuple[str, ...]) -> str:

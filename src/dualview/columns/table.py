@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import numbers as abstract
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,9 +51,15 @@ class Source:
         """Whether its values can be levels."""
         return self.holds in ("numbers", "flags", "text", "categories", "mixed numbers and text")
 
+    @property
+    def precision(self) -> float:
+        """Relative precision of its numbers as they were stored."""
+        stored = getattr(self.cells.dtype, "numpy_dtype", self.cells.dtype)
+        return float(np.finfo(stored if stored in (np.float32, np.float16) else float).eps)
+
     def numbers(self, open_ends: bool = False) -> Array:
         """Numbers (U,), NaN where missing. Infinite ones are refused unless they stand for open ends."""
-        values = np.asarray(pd.to_numeric(self.cells).to_numpy(dtype=float, na_value=np.nan))
+        values = np.asarray(self.cells.to_numpy(dtype=float, na_value=np.nan))
         infinite = np.isinf(values)
         if infinite.any() and not open_ends:
             raise InputError(
@@ -147,7 +154,7 @@ def _of_array(X: Any) -> pd.DataFrame:
     if sparse.issparse(X):
         raise InputError("X must be a dense array or a table; got a sparse matrix. Pass X.toarray().")
     refuse_non_numbers(X, "X")
-    cells = np.asarray(X)
+    cells = np.ma.filled(X.astype(float), np.nan) if np.ma.isMaskedArray(X) else np.asarray(X)
     if cells.ndim != 2:
         raise InputError(
             f"X must be (n_users, n_features), a row per user; got shape {cells.shape}. Reshape your data: a single feature is "
@@ -159,7 +166,7 @@ def _of_array(X: Any) -> pd.DataFrame:
 
 
 def _check_columns(names: list[str]) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
         raise InputError(f"X must name each column once; more than once: {', '.join(repeated[:5])}. Rename or drop them.")
     if not names:
@@ -188,7 +195,7 @@ def _holds(cells: pd.Series) -> str:
         return "text"
     if isinstance(kind, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(kind) or kind.kind == "m":
         return "dates or time spans"
-    known = cells.dropna()
+    known = cells.dropna().astype(object)
     try:
         return _held(list(known.unique()))
     except TypeError:  # lists cannot be compared by hash
