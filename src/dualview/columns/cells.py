@@ -1,6 +1,7 @@
 """A table of users as the model sees it, (M14) and (M15): intervals for the Gaussian view, codes for the nominal one."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +42,24 @@ class Cells:
         return self.codes.shape[1] == 0 and bool(self.exact.all())
 
     @property
+    def drawn(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Users and columns of the Gaussian cells that are not exact, in the order of their draws: missing ones first."""
+        users, columns = np.nonzero(self.low < self.high)
+        order = np.lexsort((columns, ~self.missing[users, columns], users))
+        return users[order], columns[order]
+
+    @property
     def without_information(self) -> NDArray[np.bool_]:
         """Which users (U,) have no cell observed in any column."""
         return np.asarray(self.missing.all(axis=1) & (self.codes < 0).all(axis=1))
+
+    def equals(self, other: "Cells") -> bool:
+        """Whether two tables are the same."""
+        return all(np.array_equal(one, two) for one, two in zip(self._parts, other._parts, strict=True))
+
+    @property
+    def _parts(self) -> tuple[NDArray[Any], ...]:
+        return self.low, self.high, self.codes
 
     def take(self, users: NDArray[np.int64] | NDArray[np.bool_] | slice) -> "Cells":
         """The cells of some users."""

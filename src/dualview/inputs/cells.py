@@ -122,11 +122,10 @@ def indicators(cells: Cells, codebook: Columns) -> Array:
 def cell_coords(codebook: Columns, cells: Cells, users: Sequence[Any]) -> dict[str, Any]:
     """Names of the cells that are not exact, of nominal columns, and of their levels."""
     names = [column.name for column in codebook.gaussian]
-    rows, columns = np.nonzero(cells.low < cells.high)
-    order = np.lexsort((columns, ~cells.missing[rows, columns], rows))
+    rows, columns = cells.drawn
     found: dict[str, Any] = {}
     if len(rows):
-        found["cell"] = [f"{users[rows[i]]}/{names[columns[i]]}" for i in order]
+        found["cell"] = [f"{users[row]}/{names[column]}" for row, column in zip(rows, columns, strict=True)]
     if codebook.nominal:
         found["category"] = [column.name for column in codebook.nominal]
         found["level"] = [f"{column.name}={level}" for column in codebook.nominal for level in column.levels]
