@@ -57,6 +57,11 @@ class Columns:
         """The J nominal columns, in order."""
         return tuple(column for column in self.columns if column.kind == "nominal")
 
+    @property
+    def source_names(self) -> list[str]:
+        """The columns of the fit's table, in order: a censored column may stand in two."""
+        return [name for column in self.columns for name in _source_names(column)]
+
     def cells(self, X: Any, unknown: Literal["error", "missing"] = "error") -> Cells:
         """A table of users, of the fit or new ones, as the model sees it.
 
@@ -116,8 +121,7 @@ class Columns:
                 parts += [f"unknown: {', '.join(strange[:_SHOWN])}"] if strange else []
                 raise InputError(f"X must have the columns of the fit ({'; '.join(parts)}). Add or drop columns.")
             return table
-        everything = [name for column in self.columns for name in _source_names(column)]
-        names = next((names for names in (everything, needed) if len(names) == len(table.names)), None)
+        names = next((names for names in (self.source_names, needed) if len(names) == len(table.names)), None)
         if names is None:
             raise InputError(f"X must have the {len(needed)} columns of the fit, in order; it has {len(table.names)}.")
         return Table(table.frame.set_axis(names, axis=1), True, table.users)

@@ -1,12 +1,16 @@
 """Nominal columns in the clusters that a new user may belong to, (M15): shares of levels, θ integrated out in fresh ones."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dualview.numerics.streams import stream_of
-from dualview.posterior.posterior import Posterior
 from dualview.views import NominalView
 from dualview.views.nominal.conditionals import draw_shares
+
+if TYPE_CHECKING:
+    from dualview.posterior.posterior import Posterior
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -15,7 +19,7 @@ Places = NDArray[np.int64]
 class CategoryShares:
     """ln θ of R rows: component (R,) is a row of the posterior's table, −1 for a fresh cluster, draw (R,) its draw."""
 
-    def __init__(self, post: Posterior, component: Places, draw: Places) -> None:
+    def __init__(self, post: "Posterior", component: Places, draw: Places) -> None:
         self._view = nominal_view(post)
         self._table = np.vstack([post.components["categories.log_shares"], np.log(self._view.flat)])  # the last one is fresh
         self._component, self._draw = component, draw
@@ -34,7 +38,7 @@ class CategoryShares:
     def probabilities(self, column: int) -> Array:
         """Each row's probabilities of a column's levels, (R, L)."""
         levels = slice(self._view.starts[column], self._view.starts[column + 1])
-        return np.exp(self._table[:, levels])[self._component]
+        return np.asarray(np.exp(self._table[:, levels])[self._component])
 
     def opened(self, rng: np.random.Generator, rows: Places, codes: Places) -> Array:
         """ln θ (rows, Σ L_j) of fresh clusters once a user with these levels is in them, (C17)."""
@@ -47,7 +51,7 @@ class CategoryShares:
         return found
 
 
-def nominal_view(post: Posterior) -> NominalView:
+def nominal_view(post: "Posterior") -> NominalView:
     """The view of the fit's nominal columns."""
     assert post.codebook is not None
     return NominalView(tuple(column.shares for column in post.codebook.nominal))

@@ -109,7 +109,7 @@ class Imputation:
         found["probability"] = found["probability"].astype(float)
         order = {column.name: place for place, column in enumerate(self._codebook.columns)}
         place = {user: i for i, user in enumerate(self.users)}
-        keys = np.lexsort((found["column"].map(order), found["user"].map(place))) if len(found) else []
+        keys = np.lexsort((found["column"].map(order).to_numpy(), found["user"].map(place).to_numpy()))
         return found.iloc[keys].reset_index(drop=True)
 
     def _number(self, i: int) -> tuple[Any, ...]:
@@ -199,7 +199,7 @@ def _shares_of_user(post: Posterior, user: int, column: int) -> Array:
     table, starts = post.components, nominal_view(post).starts
     z = post.flat("z")[:, user]
     rows = np.searchsorted(table["owner"], np.arange(len(z))) + z
-    return np.exp(table["categories.log_shares"][rows, starts[column] : starts[column + 1]])
+    return np.asarray(np.exp(table["categories.log_shares"][rows, starts[column] : starts[column + 1]]))
 
 
 def imputed_of_new(

@@ -126,7 +126,7 @@ class Candidates:
 
     @cached_property
     def _shifts(self) -> Array:
-        """Where the points begin, row by row, that estimate probabilities of intervals, (R, D − 1): their errors average out."""
+        """Where points begin that estimate probabilities of intervals, (R, D − 1): another place in each row."""
         n_dims = len(self._post.units["features"].mean)
         return np.random.default_rng(_SHIFT_SEED).random((len(self.draw), max(0, n_dims - 1)))
 

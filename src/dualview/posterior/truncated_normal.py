@@ -1,7 +1,7 @@
 """The standard normal distribution between two bounds, in logarithms: nothing underflows, however far out the bounds are."""
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
 Array = NDArray[np.float64]
@@ -19,10 +19,10 @@ def log_mass(low: Array, high: Array, width: Array) -> Array:
         wide = upper + np.log1p(-np.exp(log_ndtr(low) - upper))
         middle = np.where(flat, 0.5 * low + 0.5 * high, 0.0)
         narrow = np.log(width) - 0.5 * middle**2 - 0.5 * np.log(2.0 * np.pi)
-    return np.where(flat, narrow, wide)
+    return np.asarray(np.where(flat, narrow, wide))
 
 
-def quantiles(levels: Array, low: Array, high: Array, width: Array) -> Array:
+def quantiles(levels: ArrayLike, low: Array, high: Array, width: Array) -> Array:
     """Quantiles of the distribution between the bounds."""
     levels = np.clip(levels, _LEAST, _MOST)
     low, high, flipped = _in_lower_half(low, high)

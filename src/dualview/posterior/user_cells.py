@@ -79,13 +79,13 @@ class UserCells:
             values[np.ix_(pattern.users, pattern.missing)] = self.units.vectors(vectors)[:, pattern.missing]
         return values
 
-    def patterns(self) -> Iterator["Pattern"]:
-        """Users who are not complete, by which of their cells are exact, known to an interval, and missing."""
+    def patterns(self, complete: bool = False) -> Iterator["Pattern"]:
+        """Users by which of their cells are exact, known to an interval, and missing; complete ones only on request."""
         assert self.units is not None
         kinds = np.where(self.cells.exact, 0, np.where(self.cells.missing, 2, 1))
         rows, group = np.unique(kinds, axis=0, return_inverse=True)
         for place, row in enumerate(rows):
-            if row.any():
+            if complete or row.any():
                 yield Pattern.of(self, row, np.flatnonzero(group.ravel() == place))
 
 
@@ -154,6 +154,24 @@ class Pattern:
         return np.asarray(drawn + self.units.mean[np.concatenate([self.intervals, self.missing])])
 
 
+def log_gaussian_cells(table: UserCells, means: Array, factors: Array, rows: Places) -> Array:
+    """ln p(Gaussian cells of user j | its component), (S, J), in the data's units.
+
+    means (n, r), factors (n, r, r) of precisions, in working units; rows (S, J): which of them each user has in S draws.
+    """
+    units = table.units
+    assert units is not None
+    found = np.zeros(rows.shape)
+    shifts = np.random.default_rng(0).random((len(rows), max(0, table.cells.low.shape[1] - 1)))
+    for pattern in table.patterns(complete=True):
+        for place, user in enumerate(pattern.users):
+            own = factors[rows[:, user]]
+            roots = np.swapaxes(np.linalg.solve(own, np.broadcast_to(np.eye(own.shape[-1]), own.shape)), -1, -2)
+            sequence = pattern.sequence(Gaussians(means[rows[:, user]], roots))
+            found[:, user] = pattern.log_density(sequence, place, shifts) - units.log_volume
+    return found
+
+
 @dataclass(frozen=True)
 class Sequence:
     """Cells y = c + L ε in n components: centres c (n, s), lower L (n, s, k), the first n_exact of them known exactly."""
@@ -202,7 +220,7 @@ class Sequence:
         rest = slice(self.n_exact, None)
         drawn = self.centres[:, rest] + np.einsum("nij,nj->ni", self.lower[:, rest], standard)
         drawn[:, : len(low)] = np.clip(drawn[:, : len(low)], low, high)  # against rounding
-        return drawn
+        return np.asarray(drawn)
 
 
 def _walk(centres: Array, lower: Array, low: Array, high: Array, levels: Array) -> tuple[Array, Array]:
@@ -227,7 +245,7 @@ def _drawn_inside(rng: np.random.Generator, centres: Array, lower: Array, low: A
     """One draw of interval cells in each of n components, less their centres, (n, i)."""
     n, n_cells = centres.shape
     if n_cells == 1:
-        return _walk(centres, lower, low, high, rng.random((1, n, 1)))[0][0]
+        return np.asarray(_walk(centres, lower, low, high, rng.random((1, n, 1)))[0][0])
     points, log_weights = _walk(centres, lower, low, high, rng.random((N_POINTS, n, n_cells)))
     chosen = np.argmax(log_weights + rng.gumbel(size=log_weights.shape), axis=0)
     away = points[chosen, np.arange(n)]
