@@ -37,6 +37,14 @@ class Cells:
         return np.isneginf(self.low) & np.isposinf(self.high)
 
     @property
+    def inside(self) -> Array:
+        """A number inside each Gaussian cell's interval (U, D): its middle; near its only end; NaN where it is missing."""
+        low = np.where(np.isneginf(self.low), self.high - 1.0, self.low)
+        high = np.where(np.isposinf(self.high), self.low + 1.0, self.high)
+        with np.errstate(invalid="ignore"):
+            return np.where(self.exact, self.low, np.where(self.missing, np.nan, 0.5 * low + 0.5 * high))
+
+    @property
     def is_exact(self) -> bool:
         """Whether the table is a matrix of numbers: no interval, no missing cell, no nominal column."""
         return self.codes.shape[1] == 0 and bool(self.exact.all())

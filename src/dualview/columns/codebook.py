@@ -86,6 +86,16 @@ class Columns:
         """Values in the user's units (…, D) of vectors on the Gaussian view's scale; of ordinal columns, numbers of levels."""
         return np.stack([column.values(gaussian[..., d]) for d, column in enumerate(self.gaussian)], axis=-1)
 
+    def observed(self, cells: Cells) -> Array:
+        """What is known of cells in the user's units, (U, D): NaN where they are missing; of censored ones, the only end."""
+        table = cells.inside
+        for d, column in enumerate(self.gaussian):
+            if column.kind == "censored":
+                ends = np.isfinite(cells.low[:, d]), np.isfinite(cells.high[:, d])
+                table[:, d] = np.where(ends[0] & ~ends[1], cells.low[:, d], table[:, d])
+                table[:, d] = np.where(ends[1] & ~ends[0], cells.high[:, d], table[:, d])
+        return np.where(cells.missing, np.nan, self.values(table)) if len(self.gaussian) else table
+
     def frame(self, gaussian: Array, codes: NDArray[np.int64]) -> pd.DataFrame:
         """A table as the user knows it, of vectors (U, D) of the Gaussian view and codes (U, J); levels by name."""
         found: dict[str, Any] = {}

@@ -85,15 +85,20 @@ class Imputation:
             raise InputError(f"draw must be from 0 to {self.n_draws - 1}; got {draw}.")
         return self._completed(self._drawn.values[draw], self._drawn.codes[draw])
 
-    def _completed(self, values: Array, codes: Places) -> pd.DataFrame:
-        low = np.where(np.isfinite(self._cells.low), self._cells.low, self._cells.high - 1.0)
-        high = np.where(np.isfinite(self._cells.high), self._cells.high, self._cells.low + 1.0)
-        with np.errstate(invalid="ignore"):
-            table = np.where(self._cells.exact, low, 0.5 * low + 0.5 * high)  # inside its interval, any number says the same
+    @property
+    def numbers(self) -> Array:
+        """The columns that are not nominal, completed, in the user's units, (U, D); of ordinal ones, numbers of levels."""
+        return self._codebook.values(self._table(np.median(self._drawn.values, axis=0)))
+
+    def _table(self, values: Array) -> Array:
+        table = self._cells.inside  # any number inside a rounded number's interval says the same
         table[self._unknown.gaussian] = values
+        return table
+
+    def _completed(self, values: Array, codes: Places) -> pd.DataFrame:
         levels = self._cells.codes.copy()
         levels[self._unknown.nominal] = codes
-        return self._codebook.frame(table, levels).set_axis(pd.Index(self.users, name="user"), axis=0)
+        return self._codebook.frame(self._table(values), levels).set_axis(pd.Index(self.users, name="user"), axis=0)
 
     @cached_property
     def cells(self) -> pd.DataFrame:
