@@ -7,6 +7,7 @@ from scipy.special import log_ndtr, ndtri_exp
 Array = NDArray[np.float64]
 
 _NARROW = 1e-5  # below it the density is flat between the bounds, to ten digits
+_FAR = -1e5
 _LEAST, _MOST = np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg
 
 
@@ -17,9 +18,10 @@ def log_mass(low: Array, high: Array, width: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         upper = log_ndtr(high)
         wide = upper + np.log1p(-np.exp(log_ndtr(low) - upper))
+        far = upper + np.log(-np.expm1(width * (high - 0.5 * width)))  # exponential, to ten digits
         middle = np.where(flat, 0.5 * low + 0.5 * high, 0.0)
         narrow = np.log(width) - 0.5 * middle**2 - 0.5 * np.log(2.0 * np.pi)
-    return np.asarray(np.where(flat, narrow, wide))
+    return np.asarray(np.where(flat, narrow, np.where(high < _FAR, far, wide)))
 
 
 def quantiles(levels: ArrayLike, low: Array, high: Array, width: Array) -> Array:
