@@ -71,11 +71,13 @@ def test_ghk_against_the_distribution_function(low: list[float], high: list[floa
 
 
 def test_density_in_the_users_own_components_in_many_draws() -> None:
-    cells = Cells(np.array([[0.3, -INF, 0.2, 2.5], [0.1, 0.2, 0.3, 0.4]]), np.array([[0.3, INF, 0.2, 2.5], [0.1, 0.2, 0.3, 0.4]]),
-                  np.empty((2, 0), dtype=np.int64))  # fmt: skip
+    low = np.array([[0.3, -INF, 0.2, 2.5], [0.1, 0.2, 0.3, 0.4]])
+    cells = Cells(low, np.abs(low), np.empty((2, 0), dtype=np.int64))
     precision = np.linalg.inv(UNITS.inverse @ COVARIANCE @ UNITS.inverse.T)
     factor = np.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1]  # upper, S = T Tᵀ
-    found = log_gaussian_cells(UserCells(cells, UNITS), UNITS.to_working(MEAN)[None], factor[None], np.zeros((2, 2), dtype=np.int64))
+    found = log_gaussian_cells(
+        UserCells(cells, UNITS), UNITS.to_working(MEAN)[None], factor[None], np.zeros((2, 2), dtype=np.int64)
+    )
     some = [0, 2, 3]
     first = stats.multivariate_normal(MEAN[some], COVARIANCE[np.ix_(some, some)]).logpdf([0.3, 0.2, 2.5])
     second = stats.multivariate_normal(MEAN, COVARIANCE).logpdf([0.1, 0.2, 0.3, 0.4])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
@@ -43,12 +44,13 @@ def new_features(estimator: Any, post: Posterior, X: Any, unknown: Literal["erro
         cells = _read(estimator, post.codebook, X, unknown)
     units = post.units.get("features")
     table, ids = UserCells(cells, units), row_ids(X)
+    counted: Sequence[Any] = X.index.tolist() if isinstance(X, pd.DataFrame) else range(cells.n_users)
     if units is not None:
         names = feature_names(estimator) if post.codebook is None else [column.name for column in post.codebook.gaussian]
         rows = ids or [f"row {j}" for j in range(cells.n_users)]
         warn_of_projection(table.filled(), names, units, rows)
     seen = np.ascontiguousarray(units.to_working(cells.low)) if units is not None and cells.is_exact else table
-    return NewFeatures(table, seen, range(cells.n_users) if ids is None else ids)
+    return NewFeatures(table, seen, counted if ids is None else ids)
 
 
 def _cells_of(numbers: Array) -> Cells:

@@ -163,11 +163,7 @@ class Candidates:
         """What a link adds to the latent vectors of users with features x (J, D) in working units, (N, J, q); 0 without one."""
         if x is None or "slopes" not in self._post:
             return np.zeros((1, 1, 1))
-        if isinstance(x, UserCells):
-            raise InputError(
-                "This model has a link from features to behaviour, so the behaviour of new users follows from complete rows "
-                "only: X_new has missing cells. Fill them in, for example by impute(X_new).frame, or fit without link."
-            )
+        assert not isinstance(x, UserCells)
         slopes = self._post.flat("slopes")
         slopes = slopes.reshape(len(slopes), -1, slopes.shape[-1])
         return np.asarray(np.einsum("nqd,jd->njq", slopes, x @ self._post.units["features"].factor.T))
@@ -375,6 +371,11 @@ class NewUsers:
 
     def __len__(self) -> int:
         return self._n
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that is known of their features are numbers."""
+        return not isinstance(self._x, UserCells)
 
     @property
     def n_rows(self) -> int:
