@@ -223,32 +223,33 @@ class Sequence:
         return np.asarray(drawn)
 
 
-def _walk(centres: Array, lower: Array, low: Array, high: Array, levels: Array) -> tuple[Array, Array]:
-    """The GHK sampler: cells less their centres (P, n, i), the last without a draw where levels has none, and log weights.
+def _walk(centres: Array, lower: Array, low: Array, high: Array, levels: Array) -> tuple[list[Array], Array]:
+    """The GHK sampler: ε of the cells that are drawn, each (P, n), and ln of the weights of the points, (P, n).
 
-    levels (P, n, i or i − 1): where in its interval's distribution each cell is drawn.
+    levels (P, n, i or i − 1): where in its interval's distribution each cell is drawn; there may be none for the last.
     """
-    n_points, n_drawn = (levels.shape[0], levels.shape[2]) if levels.shape[2] else (1, 0)
-    standard = np.zeros((n_points, len(centres), len(low)))
-    log_weights = np.zeros((n_points, len(centres)))
+    standard: list[Array] = []
+    log_weights = np.zeros((levels.shape[0] if levels.shape[2] else 1, len(centres)))
     for i in range(len(low)):
         scale = lower[:, i, i]
-        middle = centres[:, i] + (lower[:, i, :i] * standard[..., :i]).sum(axis=-1)
+        middle = centres[:, i] + sum(lower[:, i, k] * before for k, before in enumerate(standard))
         bounds = (low[i] - middle) / scale, (high[i] - middle) / scale, (high[i] - low[i]) / scale
         log_weights += log_mass(*bounds)
-        if i < n_drawn:
-            standard[..., i] = quantiles(levels[..., i], *bounds)
-    return np.einsum("nij,pnj->pni", lower, standard), log_weights
+        if i < levels.shape[2]:
+            standard.append(quantiles(levels[..., i], *bounds))
+    return standard, log_weights
 
 
 def _drawn_inside(rng: np.random.Generator, centres: Array, lower: Array, low: Array, high: Array) -> Array:
     """One draw of interval cells in each of n components, less their centres, (n, i)."""
     n, n_cells = centres.shape
-    if n_cells == 1:
-        return np.asarray(_walk(centres, lower, low, high, rng.random((1, n, 1)))[0][0])
-    points, log_weights = _walk(centres, lower, low, high, rng.random((N_POINTS, n, n_cells)))
+    n_points = N_POINTS if n_cells > 1 else 1
+    points, log_weights = _walk(centres, lower, low, high, rng.random((n_points, n, n_cells)))
     chosen = np.argmax(log_weights + rng.gumbel(size=log_weights.shape), axis=0)
-    away = points[chosen, np.arange(n)]
+    standard = np.stack([part[chosen, np.arange(n)] for part in points], axis=1)
+    away = np.einsum("nij,nj->ni", lower, standard)
+    if n_cells == 1:
+        return np.asarray(away)
     inverse = np.linalg.solve(lower, np.broadcast_to(np.eye(n_cells), lower.shape))
     precision = np.swapaxes(inverse, -1, -2) @ inverse
     for _ in range(_SWEEPS):
