@@ -174,6 +174,8 @@ def _values(model: DualViewMixture, X: Any) -> tuple[Array, list[str]]:
     post = posterior_of(model)
     codebook, cells = post.codebook, post.cells
     if cells is not None and codebook is not None:
+        if len(codebook.gaussian) < 2:
+            raise InputError("A picture of features needs two columns that are not nominal; the table of the fit has fewer.")
         shown = cells if X is None else codebook.cells(X, unknown="missing")
         return codebook.observed(shown), [column.name for column in codebook.gaussian]
     if X is None and post.features is None:
