@@ -198,17 +198,17 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         check_parameters(self)
         data = checked_data(self, X, y)
         check_use(self, data)
-        self._fit(data)
+        labels = check_init(self.init, data.n_users, self.n_clusters)
+        self._draw(modelled(self, data), labels)
         if not self.posterior_.converged:
             warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=2)
         if self.n_clusters is None and data.n_users >= _FEW_USERS and 2 * self.n_clusters_ > data.n_users:
             warnings.warn(_many_clusters(self.n_clusters_, data.n_users), DataWarning, stacklevel=2)
         return self
 
-    def _fit(self, data: Data) -> None:
-        """Draw from the posterior of data that were checked."""
-        labels = check_init(self.init, data.n_users, self.n_clusters)
-        fit = modelled(self, data)
+    def _draw(self, fit: Modelled, labels: Labels | None = None) -> None:
+        """Draw from the posterior of a model of data, and take it. labels: those of a start that is given."""
+        data = fit.data
         start = KMeansStart(fit.start_vectors(), self.n_clusters) if labels is None else GivenStart(labels)
         with contextlib.ExitStack() as stack:
             folder, seed = self._folder(stack, data, labels)
@@ -293,7 +293,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         one: Self = clone(self).set_params(link=None, progress=False, random_state=seed, init="kmeans", **short, **unused)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            one._fit(data)
+            one._draw(modelled(one, data))
         return one.posterior_
 
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:

@@ -36,9 +36,9 @@ class Placement:
 class Predictions:
     """The predictions of an estimator with posterior_, behavior_ and n_clusters_.
 
-    Rows of new users may have missing cells, which are integrated out. Where the fit was given a table, those of new users is
-    read by its codebook: columns are found by their names. ``unknown`` says what a level is that the fit has not seen: "error"
-    names it, "missing" takes it for a missing cell.
+    Rows of new users may have missing cells, which are integrated out. Where the fit was given a table, its codebook reads the
+    rows of new users: columns are found by name. ``unknown`` says what a level is that the fit has not seen: "error" names it,
+    "missing" takes it for a missing cell.
     """
 
     if TYPE_CHECKING:
@@ -199,9 +199,8 @@ class Predictions:
         >>> users.loc[3, "rent"] = None
         >>> model = dv.DualViewMixture(1, n_warmup=100, n_draws=200, n_chains=1).fit(users)
         >>> filled = model.impute()
-        >>> filled.cells[["user", "column"]]
-          user column
-        0    3   rent
+        >>> filled.cells[["user", "column"]].to_numpy().tolist()
+        [[3, 'rent']]
         >>> bool(abs(filled.frame.loc[3, "rent"] - 0.3 * users.loc[3, "income"]) < 50.0)
         True
         """

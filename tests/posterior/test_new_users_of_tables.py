@@ -14,6 +14,7 @@ from checks import ACCEPT
 from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
+from dualview.inputs.modelled import modelled
 from dualview.posterior.new_users import Candidates, NewUsers
 from dualview.posterior.user_cells import UserCells
 
@@ -61,7 +62,7 @@ def fit(seed: int, users: list[int], n_clusters: int | None) -> dv.DualViewMixtu
     participation[:, :N_USERS] = PARTICIPATION
     behavior = dv.SharedOutcome(participation, OUTCOME, noise_variance=4.0)
     cells = CODEBOOK.cells(TABLE).take(np.array(users))
-    model._fit(Data(None, ["height", "posts"], behavior, range(len(users)), CODEBOOK, cells))
+    model._draw(modelled(model, Data(None, ["height", "posts"], behavior, range(len(users)), CODEBOOK, cells)))
     return model
 
 
@@ -108,7 +109,7 @@ def fitted() -> dv.DualViewMixture:
         warnings.simplefilter("ignore")
         model = dv.DualViewMixture(n_warmup=100, n_draws=30, n_chains=1, **PRIORS)
         behavior, cells = dv.SharedOutcome(PARTICIPATION, OUTCOME), CODEBOOK.cells(TABLE.iloc[:N_USERS])
-        model._fit(Data(None, ["height", "posts"], behavior, range(N_USERS), CODEBOOK, cells))
+        model._draw(modelled(model, Data(None, ["height", "posts"], behavior, range(N_USERS), CODEBOOK, cells)))
     return model
 
 
