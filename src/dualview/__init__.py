@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dualview import datasets, errors, forum, plots, report
     from dualview.behaviors import BinaryOutcomes, PairwiseChoices, SharedOutcome, UserRegression
     from dualview.calibration import calibrate
+    from dualview.columns import Censored, describe_columns
     from dualview.comparison import compare
     from dualview.cross_validation import OverObservations
     from dualview.forum.data import read_forum
@@ -23,6 +24,7 @@ _HOMES = {
     "calibrate": "dualview.calibration",
     "compare": "dualview.comparison",
     "BinaryOutcomes": "dualview.behaviors",
+    "Censored": "dualview.columns",
     "DualViewMixture": "dualview.mixture",
     "Gamma": "dualview.partitions.alpha",
     "GaussianPrior": "dualview.units",
@@ -33,6 +35,7 @@ _HOMES = {
     "Posterior": "dualview.posterior",
     "SharedOutcome": "dualview.behaviors",
     "UserRegression": "dualview.behaviors",
+    "describe_columns": "dualview.columns",
     "load": "dualview.posterior",
     "read_forum": "dualview.forum.data",
 }
@@ -40,6 +43,7 @@ _MODULES = ("datasets", "errors", "forum", "plots", "report")
 
 __all__ = [
     "BinaryOutcomes",
+    "Censored",
     "DualViewMixture",
     "Gamma",
     "GaussianPrior",
@@ -54,6 +58,7 @@ __all__ = [
     "calibrate",
     "compare",
     "datasets",
+    "describe_columns",
     "errors",
     "forum",
     "load",

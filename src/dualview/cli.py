@@ -116,6 +116,25 @@ def fit(
     print(fit_run(request, out, n_jobs=jobs, quiet=quiet))
 
 
+def columns(users: Path, *, out: Path | None = None, user_column: str = "user") -> None:
+    """What each column of a table of users is: count, category, rating, number. Writes a codebook to look at and to edit.
+
+    Example: dualview columns users.csv --out columns.toml
+
+    Parameters
+    ----------
+    users
+        A row per user: an id column and features, as CSV, TSV or Parquet.
+    out
+        The TOML file to write. By default it is printed.
+    user_column
+        What the column of user ids is called.
+    """
+    from dualview.runs.codebook import write_codebook
+
+    print(write_codebook(users, out, user_column))
+
+
 def resume(
     run: Path,
     *,
@@ -379,6 +398,7 @@ def forum(
 
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo,
+    columns,
     fit,
     resume,
     predict,

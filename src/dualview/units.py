@@ -97,6 +97,27 @@ class GaussianPrior:
             raise InputError(f"{name} must have {n_dims} dimension(s); got {len(self.mean)}.")
 
 
+def _standardised(x: Array) -> tuple[Array, Array, Array, Array]:
+    """Means (D,) and standard deviations (D,) of x (U, D), its columns by them, their correlations (D, D).
+
+    A column that varies by no more than rounding has a standard deviation of 0.
+    """
+    mean = x.mean(axis=0)
+    centred = x - mean
+    scale = centred.std(axis=0, ddof=1)
+    tiny = 1e-14 * np.maximum(np.abs(mean), np.abs(x).max(axis=0))
+    varies = scale > np.maximum(tiny, np.finfo(float).tiny)
+    scale = np.where(varies, scale, 0.0)
+    standard = np.where(varies, centred / np.where(varies, scale, 1.0), 0.0)
+    return mean, scale, standard, standard.T @ standard / (len(x) - 1)
+
+
+def sample_moments(x: Array) -> tuple[Array, Array]:
+    """Mean (D,) and covariance (D, D) of a sample x (U, D): those of ``Whitening.of_data``, to the last bit."""
+    mean, scale, _, correlation = _standardised(x)
+    return mean, correlation * np.outer(scale, scale)
+
+
 @dataclass(frozen=True)
 class Whitening:
     """The affine map x = m + F w; factor F is (D, r) with independent columns, inverse F⁺ is (r, D)."""
@@ -119,14 +140,9 @@ class Whitening:
         shrinkage, a name in ``SHRINKAGES``, takes correlations between columns towards 0. It does not widen the space: across
         it the posterior would be improper (docs/model.md, appendix B).
         """
-        mean = x.mean(axis=0)
-        centred = x - mean
-        scale = centred.std(axis=0, ddof=1)
-        tiny = 1e-14 * np.maximum(np.abs(mean), np.abs(x).max(axis=0))
-        varies = scale > np.maximum(tiny, np.finfo(float).tiny)
+        mean, scale, standard, correlation = _standardised(x)
+        varies = scale > 0
         safe = np.where(varies, scale, 1.0)
-        standard = np.where(varies, centred / safe, 0.0)
-        correlation = standard.T @ standard / (len(x) - 1)
         values, vectors = np.linalg.eigh(correlation)
         kept = values > _RANK_TOLERANCE * max(values[-1], 1.0)
         share = SHRINKAGES[shrinkage](standard[:, varies]) if varies.any() else 0.0

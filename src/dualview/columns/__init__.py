@@ -1,0 +1,8 @@
+"""What the columns of a table of users are, and the table as the model sees it: the codebook."""
+
+from dualview.columns.cells import Cells
+from dualview.columns.codebook import Columns, describe_columns
+from dualview.columns.codebook_file import codebook_text, read_columns_file
+from dualview.columns.column import KINDS, Censored, Column
+
+__all__ = ["KINDS", "Cells", "Censored", "Column", "Columns", "codebook_text", "describe_columns", "read_columns_file"]

@@ -1,0 +1,50 @@
+"""A table of users as the model sees it, (M14) and (M15): intervals for the Gaussian view, codes for the nominal one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of U users in D Gaussian columns, low ≤ x ≤ high, and in J nominal columns.
+
+    low, high (U, D) are on the scale of the Gaussian view (``Column.scale``). An exact cell has low == high, a missing one
+    (−∞, ∞). codes (U, J) are numbers of levels, −1 where missing.
+    """
+
+    low: Array
+    high: Array
+    codes: NDArray[np.int64]
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return len(self.low)
+
+    @property
+    def exact(self) -> NDArray[np.bool_]:
+        """Which Gaussian cells (U, D) are known exactly."""
+        return np.asarray(self.low == self.high)
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which Gaussian cells (U, D) are missing."""
+        return np.isneginf(self.low) & np.isposinf(self.high)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the table is a matrix of numbers: no interval, no missing cell, no nominal column."""
+        return self.codes.shape[1] == 0 and bool(self.exact.all())
+
+    @property
+    def without_information(self) -> NDArray[np.bool_]:
+        """Which users (U,) have no cell observed in any column."""
+        return np.asarray(self.missing.all(axis=1) & (self.codes < 0).all(axis=1))
+
+    def take(self, users: NDArray[np.int64] | NDArray[np.bool_] | slice) -> "Cells":
+        """The cells of some users."""
+        return Cells(self.low[users], self.high[users], self.codes[users])

@@ -1,0 +1,234 @@
+"""Mean and covariance of one Gaussian, of whose draws each cell is exact, missing or known to an interval, (M14).
+
+Shapes: low, high (U, D). What is fitted here are the constants (m, Σ) of a Gaussian view's prior.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import ndtr
+
+from dualview.checks import names_text
+from dualview.errors import InputError
+from dualview.units import sample_moments
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Places = NDArray[np.int64]
+
+_MOST_ITERATIONS = 1000
+_TOLERANCE = 1e-7  # of a standard deviation, and of a correlation
+_SINGULAR = 1e-8  # a correlation matrix with a smaller eigenvalue counts as singular
+_DEPENDENT = 1e-10  # the same of columns that are linearly dependent
+_FEW_NODES, _NODES = (np.polynomial.legendre.leggauss(n) for n in (5, 20))
+_FLAT = 0.5  # fall in log density over an interval up to which a few nodes are enough
+_NARROW, _FAR = 1.0, 3.0  # in standard deviations: where moments of a truncated normal distribution are integrated by nodes
+_NEGLIGIBLE = 80.0  # twice the fall in log density after which a tail is left out
+
+
+class Gaussian(NamedTuple):
+    """Mean (D,) and covariance (D, D)."""
+
+    mean: Array
+    covariance: Array
+
+
+class _Pattern(NamedTuple):
+    """Users whose missing cells are in the same columns."""
+
+    users: Places
+    seen: Places
+    missing: Places
+
+
+def fit_gaussian(low: Array, high: Array, names: list[str] | None = None) -> Gaussian:
+    """The Gaussian under which cells (U, D) between low and high are most likely; the covariance scaled by U/(U − 1).
+
+    Users with no cell known are left out. Exact cells only: mean and covariance of the sample, singular where columns are
+    linearly dependent.
+
+    Exact and missing cells: maximum likelihood by EM. Columns that no user has both of stay uncorrelated.
+
+    Other intervals: variational EM. The interval cells of a user are taken as independent given the parameters, each normal
+    and truncated to its interval. It is maximum likelihood for a single column; between columns of wide intervals,
+    correlations come out too small, and where they are strong variances do, too. A column with such intervals gets one user
+    more, at their centre and with their spread: the likelihood of intervals that are all open on one side, or that share a
+    point, has no maximum of its own. So does every column where users with all cells are too few for a maximum.
+
+    Raises InputError for a column without spread and for linearly dependent columns, which ``names`` name.
+    """
+    known = (np.isfinite(low) | np.isfinite(high)).any(axis=1)
+    if not known.all():
+        low, high = low[known], high[known]
+    exact = low == high
+    if exact.all() and len(low) > 1:
+        return Gaussian(*sample_moments(low))
+    names = [f"x{d}" for d in range(low.shape[1])] if names is None else names
+    centre, spread = _start(low, high, names)
+    low, high = (low - centre) / spread, (high - centre) / spread
+    has_intervals = ~(exact | (np.isneginf(low) & np.isposinf(high))).all(axis=0)
+    _refuse_dependent(low, ~has_intervals, names)
+    mean, covariance = _fit(low, high, has_intervals.astype(float))
+    correction = len(low) / max(len(low) - 1, 1)
+    return Gaussian(centre + spread * mean, covariance * np.outer(spread, spread) * correction)
+
+
+def _start(low: Array, high: Array, names: list[str]) -> tuple[Array, Array]:
+    """Centre and spread (D,) of the columns, from the intervals' middles, or from their only ends."""
+    middle = _middles(low, high)
+    with np.errstate(invalid="ignore"):
+        width = np.where(np.isfinite(high - low), high - low, 0.0)
+    seen = ~np.isnan(middle)
+    count = np.maximum(seen.sum(axis=0), 1)
+    centre = np.where(seen, middle, 0.0).sum(axis=0) / count
+    variance = (np.where(seen, middle - centre, 0.0) ** 2 + width**2 / 12.0).sum(axis=0) / count
+    spread = np.sqrt(variance)
+    flat = ~(spread > 1e-14 * np.abs(np.where(seen, middle, 0.0)).max(axis=0))
+    if flat.any():
+        raise InputError(
+            f"What is known of column(s) {names_text(names, flat)} is one value, or a bound that all users share: it says "
+            "nothing about their spread. Leave them out."
+        )
+    return centre, spread
+
+
+def _middles(low: Array, high: Array) -> Array:
+    """The middle of each interval, its only end where it is open on one side, NaN where the cell is missing."""
+    with np.errstate(invalid="ignore"):
+        middle = 0.5 * low + 0.5 * high
+    middle = np.where(np.isposinf(high), low, np.where(np.isneginf(low), high, middle))
+    return np.where(np.isfinite(middle), middle, np.nan)
+
+
+def _refuse_dependent(values: Array, chosen: Mask, names: list[str]) -> None:
+    """Raise where chosen columns (D,) of values (U, D), whose cells are exact or missing, are linearly dependent."""
+    columns = values[:, chosen]
+    complete = columns[np.isfinite(columns).all(axis=1)]
+    if columns.shape[1] < 2 or len(complete) < columns.shape[1] + 2:
+        return
+    covariance = sample_moments(complete)[1]
+    unit = np.sqrt(np.diagonal(covariance))
+    if (unit == 0).any():
+        return
+    values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
+    involved = np.abs(vectors[:, values <= _DEPENDENT * values[-1]]).max(axis=1, initial=0.0) > 1e-6
+    if involved.any():
+        listed = [name for name, taken in zip(names, chosen, strict=True) if taken]
+        raise InputError(
+            f"Columns {names_text(listed, involved)} are linearly dependent: one of them follows from the others. Leave it out."
+        )
+
+
+def _fit(low: Array, high: Array, extra: Array) -> Gaussian:
+    """EM in standard units, from independent columns; extra (D,) is 1 for columns that get one user more at (0, 1)."""
+    patterns = _patterns(np.isneginf(low) & np.isposinf(high))
+    intervals = (low < high) & (np.isfinite(low) | np.isfinite(high))
+    mean = np.nan_to_num(_middles(low, high), nan=0.0)
+    variance = np.zeros_like(mean)
+    found = Gaussian(np.zeros(low.shape[1]), np.eye(low.shape[1]))
+    for _ in range(_MOST_ITERATIONS):
+        before = found
+        more = np.zeros_like(found.covariance)
+        for pattern in patterns:
+            more += _expect(pattern, found, low, high, intervals, mean, variance)
+        found = _maximise(mean, more, extra)
+        if not extra.all() and _is_singular(found.covariance):
+            return _fit(low, high, np.ones_like(extra))
+        if _is_close(before, found):
+            break
+    return found
+
+
+def _patterns(missing: Mask) -> list[_Pattern]:
+    """Users (U,) by where their cells (U, D) are missing."""
+    rows, group = np.unique(missing, axis=0, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    users = np.split(order, np.cumsum(np.bincount(group.ravel()))[:-1])
+    return [_Pattern(part, np.flatnonzero(~row), np.flatnonzero(row)) for part, row in zip(users, rows, strict=True)]
+
+
+def _expect(pattern: _Pattern, at: Gaussian, low: Array, high: Array, intervals: Mask, mean: Array, variance: Array) -> Array:
+    """In place: expected cells of a pattern's users and variances of interval cells; returns the sum of their covariances."""
+    users, seen, missing = pattern
+    covariance = at.covariance[np.ix_(seen, seen)]
+    precision = cho_solve(cho_factor(covariance), np.eye(len(seen))) if len(seen) else covariance
+    values, spread = mean[np.ix_(users, seen)] - at.mean[seen], variance[np.ix_(users, seen)]
+    for place, d in enumerate(seen):
+        known = np.flatnonzero(intervals[users, d])
+        if len(known):
+            rows = users[known]
+            sd = 1.0 / np.sqrt(precision[place, place])
+            middle = values[known, place] - (values[known] @ precision[:, place]) * sd**2
+            bounds = [(end[rows, d] - at.mean[d] - middle) / sd for end in (low, high)]
+            shift, share = truncated_moments(*bounds)
+            values[known, place], spread[known, place] = middle + sd * shift, sd**2 * share
+    slopes = at.covariance[np.ix_(missing, seen)] @ precision
+    mean[np.ix_(users, seen)], variance[np.ix_(users, seen)] = at.mean[seen] + values, spread
+    mean[np.ix_(users, missing)] = at.mean[missing] + values @ slopes.T
+    left = at.covariance[np.ix_(missing, missing)] - slopes @ at.covariance[np.ix_(seen, missing)]
+    loading = np.zeros((len(at.mean), len(seen)))  # how all cells follow those that are seen
+    loading[seen, np.arange(len(seen))] = 1.0
+    loading[missing] = slopes
+    total: Array = (loading * spread.sum(axis=0)) @ loading.T
+    total[np.ix_(missing, missing)] += len(users) * left
+    return total
+
+
+def _maximise(mean: Array, more: Array, extra: Array) -> Gaussian:
+    weight = len(mean) + extra
+    centre = mean.sum(axis=0) / weight
+    away = mean - centre
+    scatter = away.T @ away + more + np.diag(extra * (1.0 + centre**2))
+    root = np.sqrt(weight)
+    return Gaussian(centre, 0.5 * (scatter + scatter.T) / np.outer(root, root))
+
+
+def _is_singular(covariance: Array) -> bool:
+    variance = np.diagonal(covariance)
+    if not (variance > _SINGULAR).all():
+        return True
+    unit = np.sqrt(variance)
+    return bool(np.linalg.eigvalsh(covariance / np.outer(unit, unit))[0] < _SINGULAR)
+
+
+def _is_close(one: Gaussian, other: Gaussian) -> bool:
+    unit = np.sqrt(np.diagonal(other.covariance))
+    moved = np.abs(one.mean - other.mean) / unit
+    turned = np.abs(one.covariance - other.covariance) / np.outer(unit, unit)
+    return bool(max(moved.max(), turned.max()) < _TOLERANCE)
+
+
+def truncated_moments(low: Array, high: Array) -> tuple[Array, Array]:
+    """Mean and variance (n,) of the standard normal distribution on (low, high), one end of which may be infinite."""
+    flip = low + high < 0
+    near, far = np.where(flip, -high, low), np.where(flip, -low, high)  # the tail is above: near + far ≥ 0
+    flat = (far - near) * np.maximum(far, 1.0) < _FLAT
+    wide = ~flat & (near <= _FAR) & (far - near >= _NARROW)
+    mean, variance = np.empty_like(near), np.empty_like(near)
+    mean[flat], variance[flat] = _by_nodes(near[flat], far[flat], *_FEW_NODES)
+    mean[wide], variance[wide] = _by_formula(near[wide], far[wide])
+    other = ~(flat | wide)
+    mean[other], variance[other] = _by_nodes(near[other], far[other], *_NODES)
+    return np.where(flip, -mean, mean), variance
+
+
+def _by_formula(low: Array, high: Array) -> tuple[Array, Array]:
+    end = np.where(np.isposinf(high), 0.0, high)
+    density_low, density_high = (np.exp(-0.5 * bound**2) / np.sqrt(2.0 * np.pi) for bound in (low, high))
+    mass = ndtr(-low) - ndtr(-high)
+    mean = (density_low - density_high) / mass
+    return mean, 1.0 + (low * density_low - end * density_high) / mass - mean**2
+
+
+def _by_nodes(low: Array, high: Array, nodes: Array, weights: Array) -> tuple[Array, Array]:
+    """By Gauss and Legendre's rule, on the part of the interval that has mass."""
+    mode = np.maximum(low, 0.0)
+    top = np.minimum(high, np.sqrt(mode**2 + _NEGLIGIBLE))
+    half = 0.5 * (top - low)
+    t = half[:, None] * (1.0 + nodes)  # from the low end
+    weight = weights * np.exp(-0.5 * t * (t + 2.0 * low[:, None]))
+    weight /= weight.sum(axis=1, keepdims=True)
+    shift = (weight * t).sum(axis=1)
+    return low + shift, (weight * (t - shift[:, None]) ** 2).sum(axis=1)
