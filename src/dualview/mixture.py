@@ -80,6 +80,11 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         2013). Any number gives the same posterior; more make new clusters easier to open.
     init : "kmeans", "one" or array (U,)
         Where chains start: k-means with n_clusters (10 when inferred), all users in one cluster, or given labels.
+    columns : dict, optional
+        What columns of a table X are, by name: "continuous", "rounded", "count", "ordinal", "nominal", "ignore", or
+        ``Censored(low, high)``; without an entry it follows from what the column holds (``describe_columns``). Missing cells,
+        rounded and censored numbers, counts and ratings are drawn with the rest, categories have shares in each cluster. An
+        array is continuous throughout, with NaN for missing cells.
     feature_prior, behavior_prior : GaussianPrior, optional
         The constants (m, Σ) of a view in the data's units; from the data by default. feature_prior="shrunk" or "diagonal", for
         many features and few users: Σ is the sample covariance shrunk towards its diagonal (Ledoit and Wolf 2004), or the
@@ -190,8 +195,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
 
         Parameters
         ----------
-        X : array or DataFrame (U, D), optional
-            Features of the users.
+        X : array or table (U, D), optional
+            Features of the users, as NumPy, pandas, polars or Arrow have them; missing cells are NaN, None or NA.
         y : behaviour, optional
             What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes`` or ``PairwiseChoices``.
         """

@@ -80,12 +80,15 @@ def test_the_run_is_one_of_dualview_fit(run: Path, capsys: pytest.CaptureFixture
     assert cli.main(["plot", str(run)]) == 0
 
 
-def test_resume_goes_on_with_roles_and_scores_too(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_continues_with_roles_and_scores_too(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     longer = tmp_path / "run"
     shutil.copytree(run, longer)
     before = {path.name: path.read_bytes() for path in run.iterdir() if path.suffix in (".csv", ".json")}
     for name in ("roles.json", "profiles.csv", "evaluation.json", "predictions.csv", "users.csv", "posterior.nc"):
         (longer / name).unlink()
+    facts = json.loads(before["forum.json"])
+    facts["options"]["normalise"] = facts["options"].pop("normalize")  # as earlier versions wrote it
+    (longer / "forum.json").write_text(json.dumps(facts))
     assert cli.main(["resume", str(longer), "--quiet"]) == 0
     for name in ("roles.json", "profiles.csv", "predictions.csv", "users.csv"):
         assert (longer / name).read_bytes() == before[name]

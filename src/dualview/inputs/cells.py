@@ -33,10 +33,10 @@ def checked_table(estimator: Any, X: Any) -> tuple[Array | None, Columns | None,
     if isinstance(X, Behavior) or not _has_codebook(X, estimator.columns):
         return checked_features(estimator, X), None, None
     refuse_repeated_columns(X, "X")
+    if len(X) < 2:
+        raise InputError(f"A mixture needs at least two users; X has {len(X)} sample(s), that is row(s).")
     codebook = Columns.from_table(X, estimator.columns)
     cells = codebook.cells(X)
-    if cells.n_users < 2:
-        raise InputError(f"A mixture needs at least two users; X has {cells.n_users} sample(s), that is row(s).")
     if cells.is_exact and len(codebook.gaussian) == len(codebook.columns):
         return checked_features(estimator, X), codebook, None
     validate_data(estimator, X, reset=True, skip_check_array=True)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dualview.columns import read_columns_file
 from dualview.errors import ConvergenceWarning, DegenerateError, FileError, InputError
 from dualview.files.writing import make_folder, write_whole
 from dualview.inputs.tables import Threads, Users, read_threads, read_users
@@ -42,7 +43,10 @@ class Longer:
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that was asked of a fit. Paths are absolute, so that a run can be resumed from anywhere."""
+    """Everything that was asked of a fit. Paths are absolute, so that a run can be resumed from anywhere.
+
+    kinds: a file that says what the columns of the table of users are.
+    """
 
     users: str | None
     threads: str | None
@@ -51,6 +55,7 @@ class Request:
     covariates: tuple[str, ...] = ()
     intercept: bool = False
     drop_unknown: bool = False
+    kinds: str | None = None
     settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
@@ -105,6 +110,8 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
         for note in threads.notes:
             print(f"dualview: {note}", file=sys.stderr)
     model = estimator(request.settings, folder, n_jobs, quiet)
+    if request.kinds is not None:
+        model.set_params(columns=read_columns_file(request.kinds))
     features = None
     if users.features is not None:
         features = users.features.set_axis(pd.Index(users.ids, name="user"), axis=0)
@@ -167,7 +174,14 @@ def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request,
 def _with_file(message: str, request: Request) -> str:
     """A message about a part of the data, with the file that the part was read from."""
     per_thread = request.outcomes or request.threads
-    files = {"X": request.users, "participation": request.threads, "outcome": per_thread, "covariates": per_thread}
+    files = {
+        "X": request.users,
+        "Column": request.users,
+        "Columns": request.users,
+        "participation": request.threads,
+        "outcome": per_thread,
+        "covariates": per_thread,
+    }
     path = files.get(message.split(" ", 1)[0])
     return message if path is None else f"{path}: {message}"
 

@@ -2,7 +2,7 @@
 
 from dualview.views.base import View, ViewState
 from dualview.views.gaussian.intervals import Intervals
-from dualview.views.gaussian.view import GaussianState, GaussianView, no_view
+from dualview.views.gaussian.view import GaussianState, GaussianView, no_table, no_view
 from dualview.views.nominal.view import NominalState, NominalView, no_columns
 from dualview.views.shared.view import SharedVectorState, SharedVectorView
 
@@ -17,5 +17,6 @@ __all__ = [
     "View",
     "ViewState",
     "no_columns",
+    "no_table",
     "no_view",
 ]

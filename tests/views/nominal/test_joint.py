@@ -7,13 +7,18 @@ import checks
 from dualview.model import Model, Observed
 from dualview.partitions.alpha import Gamma
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
-from dualview.views import NominalView
+from dualview.views import Intervals, NominalView
 
 SHARES = (0.5, 0.3, 0.2), (0.6, 0.4)
 
 
 def slow(name):
     return pytest.param(name, marks=pytest.mark.slow)
+
+
+def exact():
+    """Two columns without a cell that is not exact."""
+    return Intervals(np.zeros((6, 2)), np.zeros((6, 2)), np.zeros(2), np.eye(2), np.eye(2))
 
 
 def model(partition, **options):
@@ -24,7 +29,7 @@ def model(partition, **options):
 
 MODELS = {
     "alone": lambda: model(ChineseRestaurant(Gamma(2.0, 2.0))),
-    "beside features": lambda: model(ChineseRestaurant(Gamma(2.0, 2.0)), features=np.zeros((6, 2))),
+    "beside features": lambda: model(ChineseRestaurant(Gamma(2.0, 2.0)), features=np.zeros((6, 2)), intervals=exact()),
     "four clusters": lambda: model(FiniteDirichlet(4, Gamma(2.0, 2.0))),
 }
 

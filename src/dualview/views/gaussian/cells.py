@@ -23,7 +23,7 @@ from dualview.views.base import Array
 
 
 class Cells(NamedTuple):
-    """The cells of user u: from starts[u] to starts[u + 1], the missing ones first; no starts where all cells are exact.
+    """The cells of user u: from starts[u] to starts[u + 1], the missing ones first.
 
     columns (n,), lows (n,), highs (n,): where cells are and the bounds of their intervals. n_missing (U,). values (U, D): the
     whole table. Bounds and values are in the data's units. mean (D,): m. inverse (D, D): L⁻¹.
@@ -37,12 +37,6 @@ class Cells(NamedTuple):
     values: Array
     mean: Array
     inverse: Array
-
-
-def no_cells() -> Cells:
-    """All cells are exact."""
-    places, numbers = np.empty(0, dtype=np.int64), np.empty(0)
-    return Cells(places, places, numbers, numbers, places, np.empty((0, 0)), numbers, np.empty((0, 0)))
 
 
 @in_place

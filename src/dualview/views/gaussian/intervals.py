@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.views.base import Array
-from dualview.views.gaussian.cells import Cells, no_cells, put_in, take_out
+from dualview.views.gaussian.cells import Cells, put_in, take_out
 
 Coarsening = Callable[[Array], tuple[Array, Array]]
 
@@ -59,8 +59,6 @@ class Intervals:
 
     def record(self, drawn: Array, x: Array) -> tuple[Cells, Array, Array]:
         """Cells as the sampler sees them, with their values, and complete vectors (U, D) and rows (D, U)."""
-        if not self.n_cells:
-            return no_cells(), x, np.ascontiguousarray(x.T)
         users, columns = self.cells
         counts = np.bincount(users, minlength=len(self.low))
         starts = np.concatenate([[0], np.cumsum(counts)])
@@ -75,8 +73,7 @@ class Intervals:
     def drawn(self, cells: Cells) -> Array:
         """The cells' values in a record."""
         row = np.empty(self.n_cells)
-        if self.n_cells:
-            take_out(row, 0, cells)
+        take_out(row, 0, cells)
         return row
 
     def observe(self, x: Array) -> "Intervals":

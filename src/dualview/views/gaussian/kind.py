@@ -1,8 +1,8 @@
 """The Gaussian kind: its record, and its functions for the verbs of a view.
 
 vectors (U, D), observed or latent; rows (D, U): the same where they are observed, for tables; components of C columns; cores as
-in ``auxiliary``, without rows where means are not integrated out; cells that are not exact. A view of no dimensions is no
-view: nothing is drawn for it, and it adds nothing.
+in ``auxiliary``, without rows where means are not integrated out. A view of no dimensions is no view: nothing is drawn for it,
+and it adds nothing. Functions that give a view other components or another base return a record of its own class (``renewed``).
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualview.numerics.compiling import compiled, in_place
-from dualview.numerics.dispatch import register
+from dualview.numerics.dispatch import register, verb
 from dualview.numerics.draws import log_root
 from dualview.numerics.hyperprior import Hyperprior
 from dualview.numerics.linalg import copy_into, scaled, trace
@@ -20,7 +20,6 @@ from dualview.numerics.packing import put
 from dualview.views.base import Array, Base, Components
 from dualview.views.gaussian import conditionals, density
 from dualview.views.gaussian.auxiliary import draw_mean, marginalise_mean
-from dualview.views.gaussian.cells import Cells, draw_cells, integrate_out, no_cells, take_out
 from dualview.views.gaussian.conditionals import Sums, cluster_sums, draw_into, redraw_view
 from dualview.views.gaussian.location import relocate_in_turn
 from dualview.views.gaussian.scale import draw_latent_scale
@@ -35,7 +34,16 @@ class Gaussian(NamedTuple):
     cores: Array
     base: Base
     hyperprior: Hyperprior
-    cells: Cells = no_cells()
+
+
+@verb
+def renewed(components, cores, base, view):
+    """The view with other components, cores and base."""
+
+
+@compiled
+def gaussian_renewed(components, cores, base, view):
+    return Gaussian(view.vectors, view.rows, components, cores, base, view.hyperprior)
 
 
 @compiled
@@ -48,7 +56,7 @@ def redraw_from(rng, sums, view):
     components, base = view.components, view.base
     if view.vectors.shape[1] > 0:
         components, base = redraw_view(rng, sums, base, view.hyperprior)
-    return Gaussian(view.vectors, view.rows, components, view.cores, base, view.hyperprior, view.cells)
+    return renewed(components, view.cores, base, view)
 
 
 @compiled
@@ -75,7 +83,7 @@ def open_columns(rng, n_auxiliary, n_room, marginal, view):
     cores = np.empty((n_cores, n_dims, n_dims))
     for c in range(first, first + n_auxiliary if n_cores > 0 else first):
         marginalise_mean(c, components, cores, view.base)
-    return Gaussian(view.vectors, view.rows, components, cores, view.base, view.hyperprior, view.cells)
+    return renewed(components, cores, view.base, view)
 
 
 @in_place
@@ -105,7 +113,7 @@ def grow(view):
             for j in range(n_dims):
                 cores[c, i, j] = view.cores[c, i, j]
     components = with_room(view.components, view.components.means.shape[0])
-    return Gaussian(view.vectors, view.rows, components, cores, view.base, view.hyperprior, view.cells)
+    return renewed(components, cores, view.base, view)
 
 
 @compiled
@@ -120,7 +128,7 @@ def compact(counts, n_kept, view):
                 for j in range(n_dims):
                     kept.factors[k, i, j] = factors[c, i, j]
             k += 1
-    return Gaussian(view.vectors, view.rows, kept, view.cores, view.base, view.hyperprior, view.cells)
+    return renewed(kept, view.cores, view.base, view)
 
 
 @compiled
@@ -144,15 +152,6 @@ def score(table, offset, first, end, column, view):
                     projection[u - first] += weight * (rows[j, u] - centre)
         for u in range(first, end):
             table[column, u - offset] -= 0.5 * projection[u - first] * projection[u - first]
-    if view.cells.starts.shape[0] > 0:
-        integrate_out(table, offset, first, end, column, mean, factor, view.vectors, view.cells)
-
-
-@in_place
-def complete(rng, u, column, view):
-    if view.cells.starts.shape[0] > 0 and view.cells.starts[u + 1] > view.cells.starts[u]:
-        mean, factor = view.components.means[column], view.components.factors[column]
-        draw_cells(rng, u, mean, factor, view.cells, view.vectors, view.rows)
 
 
 @compiled
@@ -170,7 +169,7 @@ def log_density(z, start, view):
 @in_place
 def base_width(view):
     n_dims = view.vectors.shape[1]
-    return n_dims + 2 * n_dims * n_dims + 1 + view.cells.columns.shape[0] if n_dims > 0 else 0
+    return n_dims + 2 * n_dims * n_dims + 1 if n_dims > 0 else 0
 
 
 @in_place
@@ -179,7 +178,7 @@ def put_base(row, at, view):
         return at
     at = put(row, put(row, put(row, at, view.base.mean), view.base.precision), view.base.covariance)
     row[at] = view.base.dof
-    return take_out(row, at + 1, view.cells)
+    return at + 1
 
 
 @in_place
@@ -219,7 +218,7 @@ def move_together(rng, z, terms, view):
     base = Base(view.base.mean, view.base.precision, rescale(rng, z, terms, view), view.base.dof)
     means = relocate_in_turn(rng, z, view.components.means, base, view.vectors, terms)
     components = Components(means, view.components.factors)
-    return Gaussian(view.vectors, view.rows, components, view.cores, base, view.hyperprior, view.cells)
+    return renewed(components, view.cores, base, view)
 
 
 @compiled
@@ -258,28 +257,32 @@ def settle(rng, u, column, message, view):
         draw_latent(rng, mean, latent[u], message)
 
 
+# Of every record that has the fields of a Gaussian view.
+FUNCTIONS = {
+    "redraw": redraw,
+    "sums": sums,
+    "redraw_from": redraw_from,
+    "open_columns": open_columns,
+    "open_column": open_column,
+    "retire": retire,
+    "adopt": adopt,
+    "grow": grow,
+    "compact": compact,
+    "score": score,
+    "collapsed": collapsed,
+    "log_density": log_density,
+    "base_width": base_width,
+    "put_base": put_base,
+    "component_width": component_width,
+    "put_component": put_component,
+}
 register(Sums, join_sums=conditionals.join_sums)
 register(
     Gaussian,
-    redraw=redraw,
-    sums=sums,
-    redraw_from=redraw_from,
-    open_columns=open_columns,
-    open_column=open_column,
-    retire=retire,
-    adopt=adopt,
-    grow=grow,
-    compact=compact,
-    score=score,
-    complete=complete,
-    collapsed=collapsed,
-    log_density=log_density,
-    base_width=base_width,
-    put_base=put_base,
-    component_width=component_width,
-    put_component=put_component,
+    renewed=gaussian_renewed,
     move_together=move_together,
     redraw_latent=redraw_latent,
     weigh=weigh,
     settle=settle,
+    **FUNCTIONS,
 )

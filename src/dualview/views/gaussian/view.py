@@ -13,7 +13,7 @@ from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.numerics.streams import stream_of
 from dualview.views.base import Array, Base, Components, Labels, View
 from dualview.views.gaussian import conditionals, density
-from dualview.views.gaussian.cells import no_cells
+from dualview.views.gaussian.interval_kind import IntervalGaussian
 from dualview.views.gaussian.intervals import Intervals
 from dualview.views.gaussian.kind import Gaussian
 
@@ -120,18 +120,19 @@ class GaussianView(View):
         """Complete vectors as they would be observed."""
         return self if self.intervals is None else replace(self, intervals=self.intervals.observe(x)), x
 
-    def record(self, state: GaussianState, x: Array, rows: Array) -> Gaussian:
-        """The state with its vectors as the sampler sees it; the vectors copied where they change."""
-        cells = no_cells()
-        if self.intervals is not None and self.intervals.n_cells:
-            cells, x, rows = self.intervals.record(state.cells, x)
+    def record(self, state: GaussianState, x: Array, rows: Array) -> Gaussian | IntervalGaussian:
+        """The state with its vectors as the sampler sees it; the vectors of a table, which change, copied."""
         cores = np.empty((0, self.n_dims, self.n_dims))
-        return Gaussian(x, rows, state.components, cores, state.base, self.hyperprior, cells)
+        if self.intervals is None:
+            return Gaussian(x, rows, state.components, cores, state.base, self.hyperprior)
+        cells, vectors, columns = self.intervals.record(state.cells, x)
+        return IntervalGaussian(vectors, columns, state.components, cores, state.base, self.hyperprior, cells)
 
-    def state(self, record: Gaussian) -> GaussianState:
+    def state(self, record: Gaussian | IntervalGaussian) -> GaussianState:
         """What a sweep has left, as a state."""
-        cells = np.empty(0) if self.intervals is None else self.intervals.drawn(record.cells)
-        return GaussianState(record.components, record.base, cells)
+        if self.intervals is None or not isinstance(record, IntervalGaussian):
+            return GaussianState(record.components, record.base)
+        return GaussianState(record.components, record.base, self.intervals.drawn(record.cells))
 
     def restored(self, parts: dict[str, Any]) -> GaussianState:
         """The state with these parts, by name."""
@@ -147,6 +148,13 @@ class GaussianView(View):
         """Whether clusters are so narrow in some direction that their variance is below the least, or is no number."""
         covariance = record.base.covariance
         return bool(covariance.size) and not (np.isfinite(covariance).all() and np.linalg.eigvalsh(covariance)[0] >= least)
+
+
+def no_table(n_users: int, n_components: int) -> IntervalGaussian:
+    """The record of a table's view of no dimensions."""
+    empty = np.empty((n_users, 0))
+    cells = Intervals(empty, empty, np.empty(0), np.empty((0, 0)), np.empty((0, 0))).record(np.empty(0), empty)[0]
+    return IntervalGaussian(*no_view(n_users, n_components), cells)
 
 
 def no_view(n_users: int, n_components: int) -> Gaussian:
