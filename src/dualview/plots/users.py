@@ -67,8 +67,8 @@ def features(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('feature x0', 'feature x1')
     """
-    n_users = len(model.labels_)
     values, names = _values(model, X)
+    n_users = len(model.labels_)
     if len(values) != n_users:
         raise InputError(f"X must have a row for each of the {n_users} users of the fit; got shape {values.shape}.")
     across, up = _positions(columns, names)

@@ -225,7 +225,7 @@ class Candidates:
         for pattern in x.patterns():
             columns = np.concatenate([pattern.intervals, pattern.missing])
             result[:, columns] = pattern.draw(rng, self.gaussians(rows), 0)
-        return result
+        return np.clip(result, x.cells.low[0], x.cells.high[0])  # against rounding
 
     def log_opened(self, x: Features, rows: NDArray[np.intp], opened: "OpenedFeatures") -> Array:
         """ln p(features of one user | clusters that others have opened), (rows,)."""

@@ -128,10 +128,9 @@ class Pattern:
     def sequence(self, gaussians: Gaussians, with_missing: bool = False) -> "Sequence":
         """The cells one after the other in n components, those that are missing only on request."""
         loading = self.loading if with_missing else self.loading[: self.exact.shape[1] + len(self.intervals)]
-        covariance_roots = loading @ gaussians.roots
         if not loading.size:
             return Sequence(np.empty((len(gaussians.means), 0)), np.empty((len(gaussians.means), 0, 0)), 0)
-        lower = np.swapaxes(np.linalg.qr(np.swapaxes(covariance_roots, -1, -2), mode="r"), -1, -2)
+        lower = np.swapaxes(np.linalg.qr(np.swapaxes(loading @ gaussians.roots, -1, -2), mode="r"), -1, -2)
         signs = np.where(np.diagonal(lower, axis1=-2, axis2=-1) < 0.0, -1.0, 1.0)
         return Sequence(gaussians.means @ loading.T, lower * signs[:, None, :], self.exact.shape[1])
 
@@ -218,9 +217,7 @@ class Sequence:
             standard = np.concatenate([standard, inside], axis=1)
         standard = np.concatenate([standard, rng.standard_normal((n, n_free))], axis=1)
         rest = slice(self.n_exact, None)
-        drawn = self.centres[:, rest] + np.einsum("nij,nj->ni", self.lower[:, rest], standard)
-        drawn[:, : len(low)] = np.clip(drawn[:, : len(low)], low, high)  # against rounding
-        return np.asarray(drawn)
+        return np.asarray(self.centres[:, rest] + np.einsum("nij,nj->ni", self.lower[:, rest], standard))
 
 
 def _walk(centres: Array, lower: Array, low: Array, high: Array, levels: Array) -> tuple[list[Array], Array]:
