@@ -532,7 +532,7 @@ class TestRepeats:
 
     def test_are_named(self):
         warned = pytest.warns(
-            DataWarning, match=r"same features in all columns: a, k; b, l\. .* add noise of the size of the round"
+            DataWarning, match=r"same features in all columns: a, k; b, l\. .* give X as a table and say so in columns"
         )
         with warned, contextlib.suppress(DegenerateError):
             fit(self.repeated())
