@@ -138,3 +138,14 @@ class TestWhatIsRefused:
         with pytest.warns(DataWarning, match=r"1 user\(s\) have no cell observed in X: 5\. Nothing is known"):
             _, data = data_of(table)
         assert data.n_users == 30
+
+    def test_ties_among_numbers_that_are_taken_for_exact_are_named(self):
+        table = users().assign(likes=np.where(np.arange(30) % 2, 0.0, np.random.default_rng(1).standard_normal(30)))
+        estimator, data = data_of(table)
+        with pytest.warns(DataWarning, match=r"share a value in column\(s\) likes, .* say in columns that they are counts"):
+            modelled(estimator, data)
+
+    def test_rounded_numbers_and_counts_are_no_ties(self, recwarn):
+        estimator, data = data_of(users().drop(columns="income"))
+        modelled(estimator, data)
+        assert not recwarn

@@ -70,6 +70,12 @@ def warn_of_empty_rows(cells: Cells, users: Sequence[Any], with_behavior: bool) 
     warnings.warn(f"{len(empty)} user(s) have no cell observed in X: {shown}. {known}.", DataWarning, stacklevel=5)
 
 
+def as_if_exact(cells: Cells) -> Array:
+    """The exact cells, and in place of each other cell a number that no other cell has: for warnings about ties."""
+    others = np.where(cells.exact, np.abs(cells.low), 0.0).max(initial=0.0) + 1.0 + np.arange(cells.low.size)
+    return np.where(cells.exact, cells.low, others.reshape(cells.low.shape))
+
+
 def cell_units(cells: Cells, names: list[str], prior: GaussianPrior | str | None) -> Whitening:
     """The units of the feature view: those of the prior, or of the Gaussian under which the cells are most likely."""
     if isinstance(prior, GaussianPrior):

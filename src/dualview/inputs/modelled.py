@@ -13,7 +13,7 @@ from dualview.chains.schedule import Length
 from dualview.chains.storage import Record
 from dualview.columns import Cells
 from dualview.errors import InputError
-from dualview.inputs.cells import categories_of, cell_units, indicators, intervals_of
+from dualview.inputs.cells import as_if_exact, categories_of, cell_units, indicators, intervals_of
 from dualview.inputs.data import Data
 from dualview.inputs.features import check_room, feature_units, warn_of_many_features, warn_of_ties
 from dualview.model import Model, Observed
@@ -85,6 +85,7 @@ def modelled(estimator: Any, data: Data) -> Modelled:
 def _cell_units(estimator: Any, data: Data, cells: Cells) -> Whitening:
     units = cell_units(cells, data.feature_names, estimator.feature_prior)
     _check_room(estimator, len(data.feature_names))
+    warn_of_ties(as_if_exact(cells), data.feature_names, data.users, estimator.n_clusters)
     if estimator.n_clusters != 1 and estimator.feature_prior is None:
         warn_of_many_features(data.n_users, units)
     return units

@@ -244,7 +244,7 @@ def _collapse_message(view: str) -> str:
         f"The {view} view has collapsed: its clusters shrank onto single points, so the posterior is improper. This "
         "happens when users have the same features, when a column takes only a few distinct values, as a category or a "
         "rounded number does, or when one value is so extreme that the others are lost to round-off. Leave such columns or "
-        "values out, or add noise of the size of the rounding."
+        "values out, or give X as a table and say in columns what they are: rounded, counts or nominal."
     )
 
 
