@@ -15,9 +15,10 @@ from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.features import checked_features
 from dualview.interval_gaussian import fit_gaussian
-from dualview.model import Observed
+from dualview.posterior.observed_cells import categories_of as categories_of
+from dualview.posterior.observed_cells import intervals_of as intervals_of
 from dualview.units import GaussianPrior, Whitening
-from dualview.views import Intervals, NominalView
+from dualview.views import Intervals
 
 Array = NDArray[np.float64]
 
@@ -87,33 +88,6 @@ def cell_units(cells: Cells, names: list[str], prior: GaussianPrior | str | None
     return Whitening.of(GaussianPrior(mean, Whitening.shrunk(covariance, started, prior)))
 
 
-def intervals_of(cells: Cells, codebook: Columns, units: Whitening) -> Intervals:
-    """The intervals of the Gaussian columns as the view sees them."""
-
-    def coarsen(values: Array) -> tuple[Array, Array]:
-        parts = [_observed(column, values[:, d]) for d, column in enumerate(codebook.gaussian)]
-        low, high = (np.column_stack(side) for side in zip(*parts, strict=True))
-        return low, high
-
-    return Intervals(cells.low, cells.high, units.mean, units.factor, units.inverse, coarsen)
-
-
-def _observed(column: Any, x: Array) -> tuple[Array, Array]:
-    """What numbers on the Gaussian view's scale would be observed as."""
-    if column.kind in ("continuous", "censored"):
-        return x, x
-    low, high = column.intervals(column.values(x))
-    return low, high
-
-
-def categories_of(cells: Cells, codebook: Columns) -> dict[str, Observed]:
-    """The nominal columns as a view; empty where there are none."""
-    if not codebook.nominal:
-        return {}
-    view = NominalView(tuple(column.shares for column in codebook.nominal))
-    return {"categories": Observed(view, cells.codes.astype(np.float64))}
-
-
 def indicators(cells: Cells, codebook: Columns) -> Array:
     """A column of numbers for every level (U, Σ L), each nominal column with a total variance of 1, missing cells at 0."""
     parts = []
@@ -128,11 +102,10 @@ def indicators(cells: Cells, codebook: Columns) -> Array:
 def cell_coords(codebook: Columns, cells: Cells, users: Sequence[Any]) -> dict[str, Any]:
     """Names of the cells that are not exact, of nominal columns, and of their levels."""
     names = [column.name for column in codebook.gaussian]
-    rows, columns = np.nonzero(cells.low < cells.high)
-    order = np.lexsort((columns, ~cells.missing[rows, columns], rows))
+    rows, columns = cells.drawn
     found: dict[str, Any] = {}
     if len(rows):
-        found["cell"] = [f"{users[rows[i]]}/{names[columns[i]]}" for i in order]
+        found["cell"] = [f"{users[row]}/{names[column]}" for row, column in zip(rows, columns, strict=True)]
     if codebook.nominal:
         found["category"] = [column.name for column in codebook.nominal]
         found["level"] = [f"{column.name}={level}" for column in codebook.nominal for level in column.levels]

@@ -27,16 +27,20 @@ _OFF_CONSTANT = 1e-9  # of a constant column's value
 _SHOWN = 5
 
 
-def checked_features(estimator: Any, X: Any, reset: bool = True) -> Array:
-    """X as floats; sets n_features_in_ and feature_names_in_ of the estimator, or checks against them (reset=False)."""
+def checked_features(estimator: Any, X: Any, reset: bool = True, missing: bool = False) -> Array:
+    """X as floats; sets n_features_in_ and feature_names_in_ of the estimator, or checks against them (reset=False).
+
+    missing: cells may be NaN.
+    """
     if isinstance(X, Behavior):
         raise InputError("X takes the users' features; got a behaviour. Without features call fit(None, behavior).")
     if not sparse.issparse(X):  # scikit-learn has a message for that
         _check_table(X, least=2 if reset else 1)
     features = np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False))
     names = feature_names(estimator)
-    check_finite(features, "X", names)
-    check_range(np.abs(features).max(axis=0), "X", names)
+    known = np.where(np.isnan(features), 0.0, features) if missing else features
+    check_finite(known, "X", names)
+    check_range(np.abs(known).max(axis=0), "X", names)
     return features
 
 

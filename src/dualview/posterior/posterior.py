@@ -167,6 +167,11 @@ class Posterior:
         return Cells(table["low"].values, table["high"].values, table["codes"].values)
 
     @property
+    def has_features(self) -> bool:
+        """Whether the fit had a table or an array of features."""
+        return "features" in self.units or "categories.concentrations" in self
+
+    @property
     def feature_names(self) -> list[str]:
         coords = self._tree["posterior"].coords
         return [str(name) for name in coords["feature"].values] if "feature" in coords else []
