@@ -309,7 +309,6 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
         return tags
 
     def _folder(
