@@ -343,15 +343,20 @@ def joint_test(
 
 def _prior_draw(rng: np.random.Generator, model: Model) -> tuple[Model, State]:
     state = model.draw_prior(rng)
-    return model.simulate(rng, state), state
+    return _simulated(rng, model, state)
+
+
+def _simulated(rng: np.random.Generator, model: Model, state: State) -> tuple[Model, State]:
+    """New data given the state, and what of them is not observed."""
+    model = model.simulate(rng, state)
+    return model, model.restarted(state)
 
 
 def _chain_average(rng: np.random.Generator, model: Model, length: int, step: Step, look: Look) -> Mapping[str, float]:
     current, state = _prior_draw(rng, model)
     totals: dict[str, float] = {}
     for iteration in range(length):
-        state = step(rng, current, state)
-        current = current.simulate(rng, state)
+        current, state = _simulated(rng, current, step(rng, current, state))
         if iteration % 2:  # looking costs as much as stepping
             for name, value in look(current, state).items():
                 totals[name] = totals.get(name, 0.0) + 2.0 * value / length

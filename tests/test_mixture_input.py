@@ -45,35 +45,36 @@ def finite(model):
 
 
 class TestFeatures:
-    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("value", [np.inf, -np.inf])
     def test_not_finite(self, value):
         bad = with_value(with_value(X, (3, 1), value), (7, 1), value)
         with pytest.raises(InputError, match=r"X must be finite; .* in rows 3, 7, column\(s\) x1\. Drop or fill them first"):
             fit(bad)
-        with pytest.raises(InputError, match=r"in rows 3, 7, column\(s\) height\."):
+        with pytest.raises(InputError, match=r"Column 'height' has infinite values, in rows 3, 7\."):
             fit(pd.DataFrame(bad, columns=["age", "height"]))
+        with pytest.raises(InputError, match=r"Column 'x1' has infinite values, in rows 3, 7\."):
+            fit(with_value(bad, (1, 0), np.nan))
 
-    def test_missing_values_of_data_frames(self):
-        with pytest.raises(InputError, match=r"in row 1, column\(s\) a\."):
-            fit(pd.DataFrame({"a": pd.array([1, None, *range(10)], dtype="Int64"), "b": X[:, 0]}))
-        with pytest.raises(InputError, match=r"in row 1, column\(s\) a\."):
-            fit(pl.DataFrame({"a": [1.0, None, *X[2:, 0]], "b": X[:, 0]}))
+    def test_missing_values(self):
+        for table in (
+            pd.DataFrame({"a": pd.array([1, None, *range(10)], dtype="Int64"), "b": X[:, 0]}),
+            pl.DataFrame({"a": [1.0, None, *X[2:, 0]], "b": X[:, 0]}),
+            with_value(X, (1, 0), np.nan),
+        ):
+            assert finite(fit(table))
         with pytest.raises(InputError, match=r"in row 2, column\(s\) x0\."):
             fit(with_value(X, (2, 0), None))
 
     @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
-    @pytest.mark.parametrize("text", [["nurse", "clerk"] * 6, [str(i) for i in range(N_USERS)]])
-    def test_text_is_named(self, library, text):
-        table = library({"age": X[:, 0], "job": text})
-        with pytest.raises(
-            InputError, match=r"X must hold numbers only; got text, such as .*, in column\(s\) job\. Convert it"
-        ):
-            fit(table)
+    def test_text(self, library):
+        assert finite(fit(library({"age": X[:, 0], "job": ["nurse", "clerk"] * 6})))
+        with pytest.raises(InputError, match=r"Column 'job' has 12 levels for 12 users, .* columns=\{'job': 'ignore'\}"):
+            fit(library({"age": X[:, 0], "job": [str(i) for i in range(N_USERS)]}))
 
     def test_other_things_that_are_no_numbers(self):
         with pytest.raises(InputError, match=r"X must hold numbers only; got text, such as a, in column\(s\) 0, 1"):
             fit([["a", "b"]] * N_USERS)
-        with pytest.raises(InputError, match=r"X must hold numbers only; got dates.*, in column\(s\) day\."):
+        with pytest.raises(InputError, match=r"Column 'day' holds dates or time spans"):
             fit(pd.DataFrame({"day": pd.date_range("2020", periods=N_USERS), "b": X[:, 0]}))
         with pytest.raises(InputError, match="X must hold numbers only; got complex numbers"):
             fit(X + 1j)
@@ -82,12 +83,12 @@ class TestFeatures:
     def test_dates_and_spans_of_polars(self, unit):
         days = np.datetime64("2020-01-01") + np.arange(N_USERS)
         series = pl.Series(days).cast(pl.Date) if unit == "D" else pl.Series(days).cast(pl.Datetime(unit))
-        for odd, words in ((series, "dates"), (series - series[0], "time spans")):
+        for odd in (series, series - series[0]):
             table = pl.DataFrame({"a": X[:, 0], "when": odd, "b": X[:, 1]})
-            with pytest.raises(InputError, match=rf"X must hold numbers only; got .*{words}.*, in column\(s\) when\."):
+            with pytest.raises(InputError, match=r"Column 'when' holds dates or time spans"):
                 fit(table)
         hours = pl.DataFrame({"clock": pl.Series([datetime.time(h) for h in range(N_USERS)])})
-        with pytest.raises(InputError, match=r"X must hold numbers only; got .*, in column\(s\) clock\."):
+        with pytest.raises(InputError, match=r"Column 'clock' holds dates or time spans"):
             fit(hours)
         with pytest.raises(InputError, match=r"covariates must hold numbers only; got .*, in column\(s\) when\."):
             shared(covariates=pl.DataFrame({"when": pl.Series(np.arange(N_THREADS)).cast(pl.Date)}))
@@ -96,11 +97,10 @@ class TestFeatures:
 
     def test_periods_and_intervals_of_pandas(self):
         months = pd.period_range("2020-01", periods=N_USERS, freq="M")
-        with pytest.raises(InputError, match=r"got periods, such as 2020-01, in column\(s\) month\. Convert it"):
+        with pytest.raises(InputError, match=r"Column 'month' holds dates or time spans"):
             fit(pd.DataFrame({"a": X[:, 0], "month": months}))
-        with pytest.raises(InputError, match=r"got something of type Interval, in column\(s\) bin\. Each cell of this"):
-            fit(pd.DataFrame({"a": X[:, 0], "bin": pd.cut(X[:, 1], 3)}))
-        with pytest.raises(InputError, match=r"got something of type list, in column\(s\) pair\."):
+        assert finite(fit(pd.DataFrame({"a": X[:, 0], "bin": pd.cut(X[:, 1], 3)})))
+        with pytest.raises(InputError, match=r"Column 'pair' holds lists or records"):
             fit(pd.DataFrame({"a": X[:, 0], "pair": [[1.0, 2.0]] * N_USERS}))
 
     def test_repeated_names_of_columns(self):
@@ -446,9 +446,11 @@ class TestRank:
         assert model.posterior_["features.base_mean"].shape == (1, 100, features.shape[1])
 
     def test_the_warning_names_the_columns(self):
-        table = pl.DataFrame({"age": X[:, 0], "height": X[:, 1], "inches": X[:, 1] / 0.0254, "planet": np.full(12, 3.0)})
-        with pytest.warns(DataWarning, match=r"span 2 of 4 .*constant: planet; linearly dependent: height, inches\)"):
+        table = pl.DataFrame({"age": X[:, 0], "height": X[:, 1], "inches": X[:, 1] / 0.0254})
+        with pytest.warns(DataWarning, match=r"span 2 of 3 .*linearly dependent: height, inches\)"):
             fit(table)
+        with pytest.raises(InputError, match=r"Column 'planet' has one value only, 3: .* columns=\{'planet': 'ignore'\}"):
+            fit(table.with_columns(planet=3.0))
 
     def test_constant_columns_change_no_draws(self):
         with pytest.warns(DataWarning, match="constant: x2"):
@@ -482,10 +484,11 @@ class TestTies:
         features = self.column(values.astype(float))
         np.testing.assert_array_equal(tied_columns(features), [False, False, True])
         table = pd.DataFrame(features, columns=["age", "height", "likes"])
+        kinds = {"columns": dict.fromkeys(table, "continuous")}  # else they are categories, counts or rounded numbers
         for options in ({}, {"n_clusters": 3}, {"feature_prior": dv.GaussianPrior(np.zeros(3), np.eye(3))}):
             warned = pytest.warns(DataWarning, match=r"share a value in column\(s\) likes, .* Leave these columns out")
             with warned, contextlib.suppress(DegenerateError):  # a cluster may shrink onto the value at once
-                fit(table, **options)
+                fit(table, **kinds, **options)
 
     def test_one_cluster_cannot_shrink(self):
         assert finite(fit(self.column(self.rng.integers(0, 2, 60)), n_clusters=1, n_draws=100))
@@ -529,7 +532,7 @@ class TestRepeats:
 
     def test_are_named(self):
         warned = pytest.warns(
-            DataWarning, match=r"same features in all columns: a, k; b, l\. .* add noise of the size of the round"
+            DataWarning, match=r"same features in all columns: a, k; b, l\. .* give X as a table and say so in columns"
         )
         with warned, contextlib.suppress(DegenerateError):
             fit(self.repeated())

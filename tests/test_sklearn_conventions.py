@@ -53,6 +53,7 @@ def test_parameters_are_those_of_the_design():
         "n_chains": 4,
         "n_auxiliary": 3,
         "init": "kmeans",
+        "columns": None,
         "feature_prior": None,
         "behavior_prior": None,
         "link": None,

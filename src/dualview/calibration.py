@@ -147,6 +147,7 @@ def _ranks(seed: np.random.SeedSequence, blank: Model, engine: GibbsEngine, sche
     try:
         with np.errstate(all="ignore"):
             simulated = blank.simulate(rng, truth)
+            truth = simulated.restarted(truth)
             record = Chain(0, chain, simulated, engine, start, schedule).run()
             true = _quantities(simulated, [truth])
     except (DegenerateError, np.linalg.LinAlgError, ValueError):

@@ -68,9 +68,10 @@ def fit(
     covariates: tuple[str, ...] = (),
     intercept: bool = False,
     drop_unknown: bool = False,
+    columns: Path | None = None,
     jobs: int = -1,
     quiet: bool = False,
-    columns: Columns = Columns(),
+    names: Columns = Columns(),
     settings: Settings = Settings(),
 ) -> None:
     """Fit the model to tables of users and threads. Saves its progress, so that a run can be killed and resumed.
@@ -96,6 +97,9 @@ def fit(
         Add an intercept.
     drop_unknown
         Leave out rows of users who are not in the table of users.
+    columns
+        File that says what the columns of the table of users are: continuous, counts, ratings, categories. 'dualview columns'
+        writes one to edit; without it the kinds follow from what the columns hold.
     jobs
         Chains to run in parallel; by default as many as there are cores.
     quiet
@@ -107,10 +111,11 @@ def fit(
         users=str(users.absolute()),
         threads=None if threads is None else str(threads.absolute()),
         outcomes=None if outcomes is None else str(outcomes.absolute()),
-        columns=columns,
+        columns=names,
         covariates=covariates,
         intercept=intercept,
         drop_unknown=drop_unknown,
+        kinds=None if columns is None else str(columns.absolute()),
         settings=settings,
     )
     print(fit_run(request, out, n_jobs=jobs, quiet=quiet))

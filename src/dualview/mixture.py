@@ -5,6 +5,7 @@ X (U, D) features; the behaviour travels in y, as an object with a length of U.
 
 import contextlib
 import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -79,6 +80,11 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         2013). Any number gives the same posterior; more make new clusters easier to open.
     init : "kmeans", "one" or array (U,)
         Where chains start: k-means with n_clusters (10 when inferred), all users in one cluster, or given labels.
+    columns : dict, optional
+        What columns of a table X are, by name: "continuous", "rounded", "count", "ordinal", "nominal", "ignore", or
+        ``Censored(low, high)``; without an entry it follows from what the column holds (``describe_columns``). Missing cells,
+        rounded and censored numbers, counts and ratings are drawn with the rest, categories have shares in each cluster. An
+        array is continuous throughout, with NaN for missing cells.
     feature_prior, behavior_prior : GaussianPrior, optional
         The constants (m, Σ) of a view in the data's units; from the data by default. feature_prior="shrunk" or "diagonal", for
         many features and few users: Σ is the sample covariance shrunk towards its diagonal (Ledoit and Wolf 2004), or the
@@ -147,6 +153,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         n_chains: int = 4,
         n_auxiliary: int = 3,
         init: Any = "kmeans",
+        columns: Mapping[str, Any] | None = None,
         feature_prior: GaussianPrior | str | None = None,
         behavior_prior: GaussianPrior | str | None = None,
         link: str | None = None,
@@ -170,6 +177,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self.n_chains = n_chains
         self.n_auxiliary = n_auxiliary
         self.init = init
+        self.columns = columns
         self.feature_prior = feature_prior
         self.behavior_prior = behavior_prior
         self.link = link
@@ -187,8 +195,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
 
         Parameters
         ----------
-        X : array or DataFrame (U, D), optional
-            Features of the users.
+        X : array or table (U, D), optional
+            Features of the users, as NumPy, pandas, polars or Arrow have them; missing cells are NaN, None or NA.
         y : behaviour, optional
             What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes`` or ``PairwiseChoices``.
         """
@@ -196,7 +204,16 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         data = checked_data(self, X, y)
         check_use(self, data)
         labels = check_init(self.init, data.n_users, self.n_clusters)
-        fit = modelled(self, data)
+        self._draw(modelled(self, data), labels)
+        if not self.posterior_.converged:
+            warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=2)
+        if self.n_clusters is None and data.n_users >= _FEW_USERS and 2 * self.n_clusters_ > data.n_users:
+            warnings.warn(_many_clusters(self.n_clusters_, data.n_users), DataWarning, stacklevel=2)
+        return self
+
+    def _draw(self, fit: Modelled, labels: Labels | None = None) -> None:
+        """Draw from the posterior of a model of data, and take it. labels: those of a start that is given."""
+        data = fit.data
         start = KMeansStart(fit.start_vectors(), self.n_clusters) if labels is None else GivenStart(labels)
         with contextlib.ExitStack() as stack:
             folder, seed = self._folder(stack, data, labels)
@@ -206,12 +223,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
                 raise DegenerateError(data.with_repeats(str(error))) from error
             if folder is not None:
                 folder.note_length(drawn.length._asdict())
-        self._take(fit.posterior(*drawn).with_data(data.features, data.behavior), data.behavior)
-        if not self.posterior_.converged:
-            warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=2)
-        if self.n_clusters is None and data.n_users >= _FEW_USERS and 2 * self.n_clusters_ > data.n_users:
-            warnings.warn(_many_clusters(self.n_clusters_, data.n_users), DataWarning, stacklevel=2)
-        return self
+        self._take(fit.posterior(*drawn).with_data(data.features, data.behavior, data.cells), data.behavior)
 
     @classmethod
     def from_posterior(cls, posterior: Posterior) -> Self:
@@ -223,8 +235,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             link="linear" if "slopes" in posterior else None,
             pooling=posterior.pooling,
         )
-        if "features" in posterior.units:
-            names = posterior.feature_names
+        if posterior.has_features:
+            codebook = posterior.codebook
+            names = posterior.feature_names if codebook is None else codebook.source_names
             model.n_features_in_ = len(names)
             if names != [f"x{j}" for j in range(len(names))]:  # else X came without names
                 model.feature_names_in_ = np.array(names, dtype=object)
@@ -273,18 +286,20 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         post = self.posterior_
         observations = observations_of(post, behavior)
         views = None
-        if refit and observations is not None and post.features is not None:
-            views = [self._refitted(post.features, None, seed), self._refitted(None, observations, seed)]
+        if refit and observations is not None and post.has_features:
+            table = Data(post.features, post.feature_names, None, post.user_ids, post.codebook, post.cells)
+            views = [self._refitted(table, seed), self._refitted(Data(None, [], observations, post.user_ids), seed)]
         return checks_of(post, observations, views, seed)
 
-    def _refitted(self, X: Any, y: Any, seed: int) -> Posterior:
+    def _refitted(self, data: Data, seed: int) -> Posterior:
         """A short fit to one view, with this estimator's settings for it."""
-        unused = {"behavior_prior": None, "pooling": None} if y is None else {"feature_prior": None}
+        unused = {"behavior_prior": None, "pooling": None} if data.behavior is None else {"feature_prior": None}
         short = {"n_warmup": 500, "n_draws": 250, "n_chains": 2, "thin": 1, "keep": "draws", "checkpoint": None}
         one: Self = clone(self).set_params(link=None, progress=False, random_state=seed, init="kmeans", **short, **unused)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return one.fit(X, y).posterior_
+            one._draw(modelled(one, data))
+        return one.posterior_
 
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""
@@ -293,6 +308,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
+        tags.input_tags.allow_nan = True
         return tags
 
     def _folder(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dualview.behaviors import Likelihood
 from dualview.behaviors.base import Params, check_inherits
 from dualview.partitions.priors import PartitionPrior
-from dualview.views import GaussianView, SharedVectorView, View, ViewState
+from dualview.views import GaussianView, Intervals, SharedVectorView, View, ViewState
 
 Array = NDArray[np.float64]
 
@@ -51,7 +51,8 @@ class Observed:
 class Model:
     """A feature view, a behaviour view, or both, and a prior over partitions. pooled: users of a cluster behave alike.
 
-    others: further observed views, by name.
+    intervals: which cells of the features are not exact; features are then complete vectors to start from. others: further
+    observed views, by name.
     """
 
     partition: PartitionPrior
@@ -60,6 +61,7 @@ class Model:
     n_users: int = 0
     pooled: bool = False
     others: Mapping[str, Observed] = field(default_factory=dict)
+    intervals: Intervals | None = None
 
     def __post_init__(self) -> None:
         if not self.observed and self.likelihood is None:
@@ -70,7 +72,11 @@ class Model:
     @cached_property
     def observed(self) -> dict[str, Observed]:
         """The observed views by name: features first."""
-        own = {} if self.features is None else {"features": Observed(GaussianView(self.features.shape[1]), self.features)}
+        own = (
+            {}
+            if self.features is None
+            else {"features": Observed(GaussianView(self.features.shape[1], intervals=self.intervals), self.features)}
+        )
         return own | dict(self.others)
 
     @cached_property
@@ -94,7 +100,7 @@ class Model:
 
     def vectors(self, state: State) -> dict[str, Array]:
         """Each view's vector per user: the observed ones, the latent vectors as they stand."""
-        vectors = {name: observed.vectors for name, observed in self.observed.items()}
+        vectors = {name: seen.vectors for name, seen in self.observed.items()}
         if state.latent is not None:
             vectors["behavior"] = state.latent
         return vectors
@@ -131,10 +137,20 @@ class Model:
         drawn = {
             name: view.simulate(rng, state.views[name], state.z) for name, view in self.views.items() if name in self.observed
         }
-        features = drawn.get("features")
-        others = {name: Observed(observed.view, drawn[name]) for name, observed in self.others.items()}
+        features, intervals = drawn.get("features"), self.intervals
+        if features is not None and intervals is not None:
+            intervals = intervals.observe(features)
+        others = {name: Observed(*seen.view.observed(drawn[name], seen.vectors)) for name, seen in self.others.items()}
         if features is not None and likelihood is not None:
             likelihood = likelihood.with_features(features)
         if likelihood is not None and state.latent is not None:
             likelihood = likelihood.simulate(rng, state.latent, state.params)
-        return replace(self, features=features, likelihood=likelihood, others=others)
+        return replace(self, features=features, intervals=intervals, likelihood=likelihood, others=others)
+
+    def restarted(self, state: State) -> State:
+        """The state with the cells that are not exact at their values in ``features``: those that ``simulate`` has drawn."""
+        if self.features is None or self.intervals is None:
+            return state
+        view = state.views["features"]
+        parts = view.component_parts | view.base_parts | {"cells": self.intervals.values(self.features)}
+        return replace(state, views={**state.views, "features": self.views["features"].restored(parts)})

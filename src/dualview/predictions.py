@@ -1,22 +1,25 @@
 """Predictions of a fitted mixture: new outcomes, and users it has not seen."""
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior
+from dualview.checks import whole_number
 from dualview.errors import InputError
-from dualview.inputs.features import checked_features, feature_names, row_ids, warn_of_projection
+from dualview.inputs.new_users import new_features
 from dualview.outcomes import Mixture, NormalMixture
 from dualview.posterior import Posterior
+from dualview.posterior.imputation import Imputation, imputed_of_fit, imputed_of_new
 from dualview.posterior.new_users import Candidates, NewUsers, outcomes, outcomes_given
 from dualview.posterior.predictive import VectorMixture, WeightedDraws
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
+Unknown = Literal["error", "missing"]
 
 
 class Placement:
@@ -31,7 +34,12 @@ class Placement:
 
 
 class Predictions:
-    """The predictions of an estimator with posterior_, behavior_ and n_clusters_."""
+    """The predictions of an estimator with posterior_, behavior_ and n_clusters_.
+
+    Rows of new users may have missing cells, which are integrated out. Where the fit was given a table, its codebook reads the
+    rows of new users: columns are found by name. ``unknown`` says what a level is that the fit has not seen: "error" names it,
+    "missing" takes it for a missing cell.
+    """
 
     if TYPE_CHECKING:
         posterior_: Posterior
@@ -39,38 +47,50 @@ class Predictions:
         n_clusters_: int
         _placement: Placement
 
-    def predict(self, X: Any) -> Labels:
-        """The most probable cluster of each new user, by its features; −1: a cluster of its own."""
-        probabilities = self.predict_proba(X)
+    def predict(self, X: Any, *, unknown: Unknown = "error") -> Labels:
+        """The most probable cluster of each new user, by its features; −1: a cluster of its own.
+
+        Parameters
+        ----------
+        X : array or table (J, D)
+            Features of new users; cells may be missing (NaN, None).
+        unknown : "error" or "missing"
+            What a level of a category is that the fit has not seen: an error that names it, or a missing cell.
+        """
+        probabilities = self.predict_proba(X, unknown=unknown)
         chosen = np.argmax(probabilities, axis=1)
         return np.where(chosen < self.n_clusters_, chosen, -1)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any, *, unknown: Unknown = "error") -> Array:
         """Probability that each new user belongs to each cluster of ``labels_``, by its features, (J, n_clusters_).
 
-        When the number of clusters is inferred there is one more column: a cluster that nobody of the fit is in.
+        When the number of clusters is inferred there is one more column: a cluster that nobody of the fit is in. X and unknown
+        as in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
-        if "features" not in self.posterior_.units:
+        if not self.posterior_.has_features:
             raise InputError("This model was fitted without features, so it cannot place users by them: call fit(X, behavior).")
-        return self._new_users(X, None).probabilities()
+        return self._new_users(X, None, unknown).probabilities()
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: Any, *, unknown: Unknown = "error") -> Array:
         """Log density of each new user's features under the posterior predictive distribution, in the units of X, (J,).
 
-        The density is the mean over all draws of the mixture's density, a new cluster included where one can be opened. Where
-        the features of the fit span fewer dimensions than they have columns, it is the density inside that space.
+        The density is the mean over all draws of the mixture's density, a new cluster included where one can be opened. Cells
+        that are known to an interval (rounded numbers, counts, ratings) and categories count with their probability, missing
+        ones not at all. Where the features of the fit span fewer dimensions than they have columns, it is the density inside
+        that space. X and unknown as in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
         units = self.posterior_.units
-        if "features" not in units:
+        if not self.posterior_.has_features:
             raise InputError(
                 "This model was fitted without features, so they have no density: call fit(X, behavior). To score outcomes, "
                 "call score(None, behavior)."
             )
-        return self._new_users(X, None).log_density() - units["features"].log_volume
+        volume = units["features"].log_volume if "features" in units else 0.0
+        return self._new_users(X, None, unknown).log_density() - volume
 
-    def score(self, X: Any = None, y: Any = None) -> float:
+    def score(self, X: Any = None, y: Any = None, *, unknown: Unknown = "error") -> float:
         """Mean log predictive density: of outcomes where y is a behaviour, else of the users' features. More is better.
 
         Parameters
@@ -81,6 +101,8 @@ class Predictions:
         y : behaviour of the kind that was fitted, with outcomes, optional
             Observations of the users of the fit that it has not seen; the log densities of ``predict_outcome`` are averaged.
             Anything else in the place of y is ignored, as scikit-learn's mixtures do.
+        unknown : "error" or "missing"
+            As in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
         if isinstance(y, Behavior):
@@ -89,9 +111,11 @@ class Predictions:
             return -self.predict_outcome(y).nll(y.outcome)
         if X is None:
             raise InputError("score needs features X of new users, or a behaviour with outcomes as y; got neither.")
-        return float(self.score_samples(X).mean())
+        return float(self.score_samples(X, unknown=unknown).mean())
 
-    def predict_latent(self, X_new: Any = None, behavior_new: Any = None) -> NormalMixture | VectorMixture | WeightedDraws:
+    def predict_latent(
+        self, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error"
+    ) -> NormalMixture | VectorMixture | WeightedDraws:
         """Predictive distribution of the latent behaviour of users new to the fit.
 
         Parameters
@@ -101,12 +125,14 @@ class Predictions:
         behavior_new : behaviour of the kind that was fitted, optional
             What they did so far. Its users are those of the fit, then the new ones; with X_new, or for fewer new users than the
             fit has, the new ones alone are enough. An outcome may be shared with users of the fit but not by two new ones.
+        unknown : "error" or "missing"
+            As in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
         self._fitted_behavior()
-        return self._new_users(X_new, behavior_new).latent()
+        return self._new_behaving(X_new, behavior_new, unknown).latent()
 
-    def predict_outcome(self, new: Any, X_new: Any = None, behavior_new: Any = None) -> Mixture:
+    def predict_outcome(self, new: Any, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error") -> Mixture:
         """Predictive distribution of new outcomes.
 
         Parameters
@@ -118,6 +144,8 @@ class Predictions:
             Features of J users unknown to the fit, whose behaviour is then predicted from them.
         behavior_new : behaviour of the kind that was fitted, optional
             What those users did so far, as in :meth:`predict_latent`.
+        unknown : "error" or "missing"
+            As in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
         behavior = self._fitted_behavior()
@@ -125,7 +153,7 @@ class Predictions:
         n_draws = len(known[0])
         if X_new is None and behavior_new is None:
             return outcomes(behavior.forecast(new, *known, 0), n_draws)
-        users = self._new_users(X_new, behavior_new)
+        users = self._new_behaving(X_new, behavior_new, unknown)
         forecast = behavior.forecast(new, *known, len(users))
         return outcomes(forecast, n_draws, users) if behavior_new is None else outcomes_given(forecast, n_draws, users)
 
@@ -140,16 +168,74 @@ class Predictions:
         post = self.posterior_
         return post.flat("latent"), {name: post.flat(name) for name in self._fitted_behavior().param_names}
 
-    def _new_users(self, X: Any, behavior: Any) -> NewUsers:
+    def impute(self, X: Any = None, *, n_draws: int = 1000, unknown: Unknown = "error", seed: int = 0) -> Imputation:
+        """What the cells may be that are missing or censored: medians or most probable levels, intervals and draws.
+
+        Parameters
+        ----------
+        X : table or array, optional
+            New users, a row for each, with cells to be filled in. None, or the table of the fit: its own users, from the
+            posterior's draws.
+        n_draws : int
+            Draws of each new user's cells. Those of the fit's users are as many as the posterior has.
+        unknown : "error" or "missing"
+            As in :meth:`predict`.
+        seed : int
+            Same seed, same draws.
+
+        Returns
+        -------
+        Imputation
+            ``frame`` is the completed table, ``cells`` has a row for each cell that was filled in, ``draws(user, column)`` are
+            the draws of one.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> import dualview as dv
+        >>> rng = np.random.default_rng(0)
+        >>> income = rng.normal(3000.0, 400.0, 30)
+        >>> users = pd.DataFrame({"income": income, "rent": 0.3 * income + rng.normal(0.0, 20.0, 30)})
+        >>> users.loc[3, "rent"] = None
+        >>> model = dv.DualViewMixture(1, n_warmup=100, n_draws=200, n_chains=1).fit(users)
+        >>> filled = model.impute()
+        >>> filled.cells[["user", "column"]].to_numpy().tolist()
+        [[3, 'rent']]
+        >>> bool(abs(filled.frame.loc[3, "rent"] - 0.3 * users.loc[3, "income"]) < 50.0)
+        True
+        """
+        check_is_fitted(self, "posterior_")
+        whole_number(n_draws, "n_draws", 1)
+        whole_number(seed, "seed", 0)
+        post, rng = self.posterior_, np.random.default_rng(seed)
+        if not post.has_features:
+            raise InputError("This model was fitted without features, so it has no cells to fill in: call fit(X, behavior).")
+        if X is None:
+            return imputed_of_fit(rng, post)
+        features = new_features(self, post, X, unknown)
+        if post.cells is not None and features.cells.cells.equals(post.cells):
+            return imputed_of_fit(rng, post)
+        users = NewUsers(self._candidates, features.cells, len(features))
+        return imputed_of_new(rng, post, users, features.cells.cells, n_draws, features.names)
+
+    def _new_behaving(self, X: Any, behavior: Any, unknown: Unknown) -> NewUsers:
+        """New users whose latent behaviour is asked for."""
+        users = self._new_users(X, behavior, unknown)
+        if "slopes" in self.posterior_ and not users.is_complete:
+            raise InputError(
+                "This model has a link from features to behaviour, so the behaviour of new users follows from complete rows "
+                "only: X_new has missing cells. Fill them in, for example by impute(X_new).frame, or fit without link."
+            )
+        return users
+
+    def _new_users(self, X: Any, behavior: Any, unknown: Unknown = "error") -> NewUsers:
         post = self.posterior_
         x = None
-        if "features" in post.units:
+        if post.has_features:
             if X is None:
                 raise InputError("This model was fitted with features: give those of the new users too.")
-            features, units = checked_features(self, X, reset=False), post.units["features"]
-            warn_of_projection(features, feature_names(self), units, row_ids(X) or [f"row {j}" for j in range(len(features))])
-            x = np.ascontiguousarray(units.to_working(features))
-            n_users = len(x)
+            features = new_features(self, post, X, unknown)
+            x, n_users = features.seen, len(features)
         elif X is not None:
             raise InputError("This model was fitted without features: X_new must be None.")
         elif behavior is None:

@@ -154,6 +154,13 @@ class Whitening:
         inverse = (vectors[:, kept] / root).T * np.where(varies, 1.0 / safe, 0.0)
         return cls(mean, factor, inverse)
 
+    @staticmethod
+    def shrunk(covariance: Array, x: Array, shrinkage: str) -> Array:
+        """A covariance with correlations taken towards 0, by a name in ``SHRINKAGES``; x (U, D): a complete table of it."""
+        scale = np.sqrt(np.diag(covariance))
+        share = SHRINKAGES[shrinkage]((x - x.mean(axis=0)) / scale)
+        return np.asarray((1.0 - share) * covariance + share * np.diag(scale**2))
+
     @property
     def n_dims(self) -> int:
         """Dimensions in working units."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dualview.chains.schedule import Spacing
 from dualview.model import Model, State
 
-_WHOLE = {"z", "n_components", "latent"}  # of a draw that is kept whole, besides its components
+_WHOLE = {"z", "n_components", "latent", "features.cells"}  # of a draw that is kept whole, besides its components
 _N_ANCHORS = 200
 _BATCH = 50_000  # users of all the states that wait to be packed together
 
@@ -223,7 +223,7 @@ def _scalars(model: Model, state: State) -> tuple[Row, Row]:
     row |= params
     for name, view in state.views.items():
         row |= {f"{name}.{part}": value for part, value in view.base_parts.items()}
-    return row, per_user
+    return row, per_user | {name: row.pop(name) for name in _WHOLE & set(row)}
 
 
 def _stacked(rows: list[Row]) -> dict[str, NDArray[Any]]:

@@ -1,6 +1,7 @@
 """A table of users as the model sees it, (M14) and (M15): intervals for the Gaussian view, codes for the nominal one."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +37,37 @@ class Cells:
         return np.isneginf(self.low) & np.isposinf(self.high)
 
     @property
+    def inside(self) -> Array:
+        """A number inside each Gaussian cell's interval (U, D): its middle; near its only end; NaN where it is missing."""
+        low = np.where(np.isneginf(self.low), self.high - 1.0, self.low)
+        high = np.where(np.isposinf(self.high), self.low + 1.0, self.high)
+        with np.errstate(invalid="ignore"):
+            return np.where(self.exact, self.low, np.where(self.missing, np.nan, 0.5 * low + 0.5 * high))
+
+    @property
     def is_exact(self) -> bool:
         """Whether the table is a matrix of numbers: no interval, no missing cell, no nominal column."""
         return self.codes.shape[1] == 0 and bool(self.exact.all())
 
     @property
+    def drawn(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Users and columns of the Gaussian cells that are not exact, in the order of their draws: missing ones first."""
+        users, columns = np.nonzero(self.low < self.high)
+        order = np.lexsort((columns, ~self.missing[users, columns], users))
+        return users[order], columns[order]
+
+    @property
     def without_information(self) -> NDArray[np.bool_]:
         """Which users (U,) have no cell observed in any column."""
         return np.asarray(self.missing.all(axis=1) & (self.codes < 0).all(axis=1))
+
+    def equals(self, other: "Cells") -> bool:
+        """Whether two tables are the same."""
+        return all(np.array_equal(one, two) for one, two in zip(self._parts, other._parts, strict=True))
+
+    @property
+    def _parts(self) -> tuple[NDArray[Any], ...]:
+        return self.low, self.high, self.codes
 
     def take(self, users: NDArray[np.int64] | NDArray[np.bool_] | slice) -> "Cells":
         """The cells of some users."""

@@ -57,6 +57,11 @@ class Columns:
         """The J nominal columns, in order."""
         return tuple(column for column in self.columns if column.kind == "nominal")
 
+    @property
+    def source_names(self) -> list[str]:
+        """The columns of the fit's table, in order: a censored column may stand in two."""
+        return [name for column in self.columns for name in _source_names(column)]
+
     def cells(self, X: Any, unknown: Literal["error", "missing"] = "error") -> Cells:
         """A table of users, of the fit or new ones, as the model sees it.
 
@@ -80,6 +85,16 @@ class Columns:
     def values(self, gaussian: Array) -> Array:
         """Values in the user's units (…, D) of vectors on the Gaussian view's scale; of ordinal columns, numbers of levels."""
         return np.stack([column.values(gaussian[..., d]) for d, column in enumerate(self.gaussian)], axis=-1)
+
+    def observed(self, cells: Cells) -> Array:
+        """What is known of cells in the user's units, (U, D): NaN where they are missing; of censored ones, the only end."""
+        table = cells.inside
+        for d, column in enumerate(self.gaussian):
+            if column.kind == "censored":
+                ends = np.isfinite(cells.low[:, d]), np.isfinite(cells.high[:, d])
+                table[:, d] = np.where(ends[0] & ~ends[1], cells.low[:, d], table[:, d])
+                table[:, d] = np.where(ends[1] & ~ends[0], cells.high[:, d], table[:, d])
+        return np.where(cells.missing, np.nan, self.values(table)) if len(self.gaussian) else table
 
     def frame(self, gaussian: Array, codes: NDArray[np.int64]) -> pd.DataFrame:
         """A table as the user knows it, of vectors (U, D) of the Gaussian view and codes (U, J); levels by name."""
@@ -116,8 +131,7 @@ class Columns:
                 parts += [f"unknown: {', '.join(strange[:_SHOWN])}"] if strange else []
                 raise InputError(f"X must have the columns of the fit ({'; '.join(parts)}). Add or drop columns.")
             return table
-        everything = [name for column in self.columns for name in _source_names(column)]
-        names = next((names for names in (everything, needed) if len(names) == len(table.names)), None)
+        names = next((names for names in (self.source_names, needed) if len(names) == len(table.names)), None)
         if names is None:
             raise InputError(f"X must have the {len(needed)} columns of the fit, in order; it has {len(table.names)}.")
         return Table(table.frame.set_axis(names, axis=1), True, table.users)

@@ -10,20 +10,28 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.base import check_inherits
+from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
-from dualview.inputs.features import checked_features, feature_names, repeated_rows, repeats_text, row_ids
+from dualview.inputs.cells import cell_coords, checked_table, warn_of_empty_rows
+from dualview.inputs.features import feature_names, repeated_rows, repeats_text, row_ids
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Data:
-    """Features in the user's units with their names, a behaviour, and the users' ids; None for a view that is not there."""
+    """Features in the user's units with their names, a behaviour, and the users' ids; None for a view that is not there.
+
+    codebook: what the columns of a table are; None for an array of numbers. cells: the table, where some of its cells are not
+    exact or are categories; there are then no features.
+    """
 
     features: Array | None
     feature_names: list[str]
     behavior: Behavior | None
     users: Sequence[Any]
+    codebook: Columns | None = None
+    cells: Cells | None = None
 
     @property
     def n_users(self) -> int:
@@ -32,8 +40,10 @@ class Data:
     def coords(self) -> dict[str, Any]:
         """Names along the dimensions of draws; an error where a file could not hold one."""
         coords: dict[str, Any] = {"user": np.asarray(self.users)}
-        if self.features is not None:
+        if self.feature_names:
             coords["feature"] = coords["feature_other"] = self.feature_names
+        if self.cells is not None and self.codebook is not None:
+            coords |= cell_coords(self.codebook, self.cells, self.users)
         if self.behavior is not None:
             coords |= self.behavior.coords()
         for kind, names in coords.items():
@@ -44,7 +54,7 @@ class Data:
 
     def with_repeats(self, message: str) -> str:
         """The message of a fit that failed, with the users who have the same features, where there are any."""
-        sets = [] if self.features is None else repeated_rows(self.features)
+        sets = [] if self.features is None or self.cells is not None else repeated_rows(self.features)
         if not sets:
             return message
         return f"{message} {repeats_text(sets, self.users)} A cluster of them can shrink onto one point."
@@ -53,19 +63,24 @@ class Data:
 def checked_data(estimator: Any, X: Any, y: Any) -> Data:
     """The data that ``fit`` of an estimator is given; sets the estimator's n_features_in_ and feature_names_in_."""
     behavior = _checked_behavior(y)
-    features = None
+    features, codebook, cells = None, None, None
     if X is None:
         for name in ("feature_names_in_", "n_features_in_"):
             estimator.__dict__.pop(name, None)
     else:
-        features = checked_features(estimator, X)
+        features, codebook, cells = checked_table(estimator, X)
     ids = row_ids(X)
     if behavior is not None:
         behavior = behavior if ids is None else behavior.aligned(ids)
         ids = ids or behavior.users
-    n_users = _n_users(features, behavior)
+    n_users = _n_users(features if cells is None else cells.low, behavior)
     names = [] if features is None else feature_names(estimator)
-    return Data(features, names, behavior, range(n_users) if ids is None else ids)
+    if codebook is not None:
+        names = [column.name for column in codebook.gaussian]
+    data = Data(features, names, behavior, range(n_users) if ids is None else ids, codebook, cells)
+    if cells is not None:
+        warn_of_empty_rows(cells, data.users, behavior is not None)
+    return data
 
 
 def _checked_behavior(y: Any) -> Behavior | None:

@@ -27,16 +27,20 @@ _OFF_CONSTANT = 1e-9  # of a constant column's value
 _SHOWN = 5
 
 
-def checked_features(estimator: Any, X: Any, reset: bool = True) -> Array:
-    """X as floats; sets n_features_in_ and feature_names_in_ of the estimator, or checks against them (reset=False)."""
+def checked_features(estimator: Any, X: Any, reset: bool = True, missing: bool = False) -> Array:
+    """X as floats; sets n_features_in_ and feature_names_in_ of the estimator, or checks against them (reset=False).
+
+    missing: cells may be NaN.
+    """
     if isinstance(X, Behavior):
         raise InputError("X takes the users' features; got a behaviour. Without features call fit(None, behavior).")
     if not sparse.issparse(X):  # scikit-learn has a message for that
         _check_table(X, least=2 if reset else 1)
     features = np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False))
     names = feature_names(estimator)
-    check_finite(features, "X", names)
-    check_range(np.abs(features).max(axis=0), "X", names)
+    known = np.where(np.isnan(features), 0.0, features) if missing else features
+    check_finite(known, "X", names)
+    check_range(np.abs(known).max(axis=0), "X", names)
     return features
 
 
@@ -174,7 +178,8 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
         warnings.warn(
             f"Many users share a value in column(s) {names_text(names, tied)}, as in categories, flags and counts with many "
             "zeros. Clusters can shrink onto such a value, and the posterior is then improper: the run may stop with a "
-            "DegenerateError after hours. Leave these columns out, or add noise of the size of their rounding.",
+            "DegenerateError after hours. Leave these columns out, or give X as a table and say in columns that they are "
+            "counts, rounded or nominal.",
             DataWarning,
             stacklevel=5,
         )
@@ -183,8 +188,8 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
     if can_shrink(sets, n_users, n_dims, n_clusters):
         warnings.warn(
             f"{repeats_text(sets, users)} A cluster of such users can shrink onto one point, and the posterior is then "
-            "improper: sooner or later the run may stop with a DegenerateError. If the features are rounded, add noise of the "
-            "size of the rounding; if a user appears more than once, keep one row.",
+            "improper: sooner or later the run may stop with a DegenerateError. If the features are rounded, give X as a "
+            "table and say so in columns; if a user appears more than once, keep one row.",
             DataWarning,
             stacklevel=5,
         )

@@ -39,6 +39,9 @@ def made_with(estimator: Any, data: Data, labels: NDArray[np.int64] | None = Non
     if isinstance(estimator.random_state, abstract.Integral):
         made["random_state"] = int(estimator.random_state)
     made["features"] = None if data.features is None else digest(data.features)
+    if data.cells is not None and data.codebook is not None:
+        made["features"] = digest(data.cells.low, data.cells.high, data.cells.codes)
+        made["columns"] = data.codebook.to_json()["columns"]
     return made if data.behavior is None else made | data.behavior.fingerprint()
 
 

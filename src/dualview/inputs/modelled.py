@@ -11,9 +11,12 @@ from dualview.behaviors.base import check_inherits
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.chains.schedule import Length
 from dualview.chains.storage import Record
+from dualview.columns import Cells
+from dualview.errors import InputError
+from dualview.inputs.cells import as_if_exact, categories_of, cell_units, indicators, intervals_of
 from dualview.inputs.data import Data
 from dualview.inputs.features import check_room, feature_units, warn_of_many_features, warn_of_ties
-from dualview.model import Model
+from dualview.model import Model, Observed
 from dualview.partitions.alpha import concentration
 from dualview.partitions.choice import PartitionNames, partition_names, partition_prior
 from dualview.posterior import Posterior
@@ -37,6 +40,9 @@ class Modelled:
 
     def start_vectors(self) -> Array:
         """A vector per user in working units, for k-means: the features, or without them an estimate of the behaviour."""
+        if self.data.cells is not None and self.data.codebook is not None:
+            levels = indicators(self.data.cells, self.data.codebook)
+            return levels if self.model.features is None else np.hstack([self.model.features, levels])
         if self.model.features is not None:
             return self.model.features
         assert self.data.behavior is not None
@@ -44,14 +50,23 @@ class Modelled:
 
     def posterior(self, records: list[Record], length: Length) -> Posterior:
         """The posterior of the chains' records, without the data."""
-        return Posterior.from_records(records, self.units, self.model.likelihood, self.coords, self.partition, length)
+        made = Posterior.from_records(records, self.units, self.model.likelihood, self.coords, self.partition, length)
+        return made if self.data.codebook is None else made.with_codebook(self.data.codebook)
 
 
 def modelled(estimator: Any, data: Data) -> Modelled:
     """The model that an estimator fits to some data."""
     units: dict[str, Whitening] = {}
-    working = likelihood = None
-    if data.features is not None:
+    working = likelihood = intervals = None
+    others: dict[str, Observed] = {}
+    if data.cells is not None and data.codebook is not None:
+        _refuse_link(estimator.link)
+        others = categories_of(data.cells, data.codebook)
+        if data.codebook.gaussian:
+            units["features"] = _cell_units(estimator, data, data.cells)
+            intervals = intervals_of(data.cells, data.codebook, units["features"])
+            working = np.ascontiguousarray(units["features"].to_working(intervals.start))
+    elif data.features is not None:
         units["features"] = _feature_units(estimator, data, data.features)
         working = np.ascontiguousarray(units["features"].to_working(data.features))
     if data.behavior is not None:
@@ -61,15 +76,37 @@ def modelled(estimator: Any, data: Data) -> Modelled:
     if estimator.link is not None and likelihood is not None and working is not None:
         likelihood = LinkedLikelihood.of(likelihood, working, units["behavior"], units["features"])
     partition = partition_prior(estimator.n_clusters, concentration(estimator.alpha), estimator.partition)
-    model = Model(partition, working, likelihood, data.n_users, pooled=estimator.pooling is not None)
+    pooled = estimator.pooling is not None
+    model = Model(partition, working, likelihood, data.n_users, pooled=pooled, others=others, intervals=intervals)
     names = partition_names(estimator.n_clusters, estimator.alpha, estimator.partition)
     return Modelled(data, model, units, data.coords(), names)
 
 
+def _cell_units(estimator: Any, data: Data, cells: Cells) -> Whitening:
+    units = cell_units(cells, data.feature_names, estimator.feature_prior)
+    _check_room(estimator, len(data.feature_names))
+    warn_of_ties(as_if_exact(cells), data.feature_names, data.users, estimator.n_clusters)
+    if estimator.n_clusters != 1 and estimator.feature_prior is None:
+        warn_of_many_features(data.n_users, units)
+    return units
+
+
+def _refuse_link(link: str | None) -> None:
+    if link is not None:
+        raise InputError(
+            "link is for complete tables of continuous columns: some cells of X are missing, rounded, counts or categories. "
+            'Fit without a link, or set these columns to "continuous" or "ignore" in columns and fill in what is missing.'
+        )
+
+
+def _check_room(estimator: Any, n_features: int) -> None:
+    n_kept = estimator.n_draws if estimator.keep == "draws" else min(estimator.n_draws, estimator.n_whole)
+    check_room(n_features, estimator.n_chains * n_kept)
+
+
 def _feature_units(estimator: Any, data: Data, features: Array) -> Whitening:
     names = data.feature_names
-    n_kept = estimator.n_draws if estimator.keep == "draws" else min(estimator.n_draws, estimator.n_whole)
-    check_room(len(names), estimator.n_chains * n_kept)
+    _check_room(estimator, len(names))
     units = feature_units(features, names, estimator.feature_prior)
     warn_of_ties(features, names, data.users, estimator.n_clusters)
     if estimator.n_clusters != 1 and estimator.feature_prior is None:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dualview.behaviors import SharedOutcome
-from dualview.checks import numbers
 from dualview.errors import FileError, InputError, MissingExtraError
 from dualview.files.matrix_market import read_matrix
 from dualview.settings import Columns
@@ -162,8 +161,6 @@ def read_users(path: Path, columns: Columns) -> Users:
         swapped = " It looks like the table of threads: users come first." if columns.thread in table else ""
         raise InputError(f"{path}: users must be listed once; listed more than once: {_named(repeated)}.{swapped}")
     features = table.drop(columns=columns.user)
-    if features.size:
-        numbers(features, f"{path}: the features", n_dims=2)
     return Users(ids, features if features.shape[1] else None)
 
 

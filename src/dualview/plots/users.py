@@ -36,7 +36,7 @@ _FEWEST = 3  # users that have an ellipse
 
 def features(
     model: DualViewMixture,
-    X: Any,
+    X: Any = None,
     ax: "Axes | None" = None,
     columns: Sequence[int | str] = (0, 1),
     ellipses: bool = True,
@@ -46,8 +46,9 @@ def features(
     Parameters
     ----------
     model : fitted DualViewMixture
-    X : array or DataFrame (U, D)
-        Features of the users of the fit. A model fitted without features can be shown in them too.
+    X : array or DataFrame (U, D), optional
+        Features of the users of the fit; by default those that were fitted. A model fitted without features can be shown in
+        them too. Users with a missing cell in one of the two columns are left out. Nominal columns have no axis.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     columns : two positions or names
@@ -66,20 +67,19 @@ def features(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('feature x0', 'feature x1')
     """
-    posterior_of(model)
+    values, names = _values(model, X)
     n_users = len(model.labels_)
-    values = numbers(X, "X", n_dims=2)
     if len(values) != n_users:
         raise InputError(f"X must have a row for each of the {n_users} users of the fit; got shape {values.shape}.")
-    names = _feature_names(model, X, values.shape[1])
     across, up = _positions(columns, names)
     ax = one_panel(ax)
     groups = groups_of(model.labels_)
     for cluster, users in groups:
         style = cluster_style(cluster, n_users)
         points = values[users][:, [across, up]]
+        points = points[np.isfinite(points).all(axis=1)]
         ax.scatter(*points.T, label=f"{cluster}  ({len(users)})", **style)
-        if ellipses and len(users) >= _FEWEST:
+        if ellipses and len(points) >= _FEWEST:
             _draw_ellipse(ax, points, color=style["color"], linewidth=float(np.clip(14 / len(groups), 0.7, 1.4)))
     ax.set_xlabel(names[across])
     ax.set_ylabel(names[up])
@@ -147,7 +147,7 @@ def latent(
 
 def overview(
     model: DualViewMixture,
-    X: Any,
+    X: Any = None,
     columns: Sequence[int | str] = (0, 1),
     probability: float = 0.95,
     truth: ArrayLike | None = None,
@@ -167,6 +167,21 @@ def overview(
     features(model, X, left, columns).set_title("Features", loc="left")
     latent(model, right, probability, truth).set_title("Latent behaviour", loc="left")
     return figure
+
+
+def _values(model: DualViewMixture, X: Any) -> tuple[Array, list[str]]:
+    """Features (U, D) of the users of the fit in their own units, NaN where they are missing, and their names."""
+    post = posterior_of(model)
+    codebook, cells = post.codebook, post.cells
+    if cells is not None and codebook is not None:
+        if len(codebook.gaussian) < 2:
+            raise InputError("A picture of features needs two columns that are not nominal; the table of the fit has fewer.")
+        shown = cells if X is None else codebook.cells(X, unknown="missing")
+        return codebook.observed(shown), [column.name for column in codebook.gaussian]
+    if X is None and post.features is None:
+        raise InputError("This model was fitted without features: give the users' features X to show them in.")
+    values = numbers(post.features if X is None else X, "X", n_dims=2)
+    return values, _feature_names(model, X, values.shape[1])
 
 
 def _feature_names(model: DualViewMixture, X: Any, n_features: int) -> list[str]:

@@ -101,7 +101,7 @@ def _update(state: Any, *parts: Any) -> None:
             kind = f"{part.dtype.kind}{part.dtype.itemsize} {part.shape}"
             content: Any = np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
         elif isinstance(part, np.ndarray):
-            texts = [str(value).encode() for value in part.reshape(-1)]
+            texts = [str(value).encode(errors="surrogatepass") for value in part.reshape(-1)]  # of damaged files too
             kind, content = f"text {part.shape} {[len(text) for text in texts]}", b"".join(texts)
         else:
             kind, content = "name", str(part).encode()

@@ -87,8 +87,12 @@ class FreshClusters:
     @cached_property
     def roots(self) -> Array:
         """A square root of the covariance of each row's first vector, (N m, D, D)."""
-        sds = np.exp(np.minimum(0.5 * self._log_variances, 0.5 * np.log(_MOST)))
-        return np.asarray(self._axes[self.draw] * sds[:, None, :])
+        return self.roots_of(np.arange(len(self.draw)))
+
+    def roots_of(self, rows: NDArray[np.intp]) -> Array:
+        """Those of some rows, (rows, D, D)."""
+        sds = np.exp(np.minimum(0.5 * self._log_variances[rows], 0.5 * np.log(_MOST)))
+        return np.asarray(self._axes[self.draw[rows]] * sds[:, None, :])
 
     def opened(self, rng: np.random.Generator, rows: NDArray[np.intp], x: Array) -> Component:
         """Clusters whose first vectors are x, (D,) or (rows, D): μ given x and g, then S given x and μ."""

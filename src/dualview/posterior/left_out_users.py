@@ -14,8 +14,9 @@ from scipy.special import logsumexp
 from dualview.behaviors import Behavior
 from dualview.behaviors.base import Evidence, SampledEvidence
 from dualview.posterior.left_out import LatentPriors
-from dualview.posterior.new_users import Candidates, updated
+from dualview.posterior.new_users import Candidates, Features, updated
 from dualview.posterior.posterior import Posterior
+from dualview.posterior.user_cells import UserCells
 
 Array = NDArray[np.float64]
 
@@ -36,7 +37,7 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
     per_chain = np.linspace(0, post.n_draws - 1, min(post.n_draws, max(1, MOST_DRAWS // post.n_chains))).round().astype(int)
     chosen = (np.arange(post.n_chains)[:, None] * post.n_draws + per_chain).ravel()
     rows = _Rows(Candidates(post), chosen, post.flat("noise_precision") if "noise_precision" in post else None)
-    x = None if post.features is None else np.ascontiguousarray(post.units["features"].to_working(post.features))
+    x = _features(post)
     evidence = None
     if behavior is not None:
         priors = LatentPriors(post)
@@ -52,8 +53,14 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
             log_weights = log_weights + rows.log_observations(evidence(user), own)
         joint[:, user] = rows.by_draw(log_weights)
     shape = (post.n_chains, len(per_chain), post.n_users)
-    constant = 0.0 if x is None else post.units["features"].log_volume
+    constant = post.units["features"].log_volume if "features" in post.units else 0.0
     return UserDensities(joint.reshape(shape) - constant, features.reshape(shape) - constant)
+
+
+def _features(post: Posterior) -> Features | None:
+    if post.cells is not None:
+        return UserCells(post.cells, post.units.get("features"))
+    return None if post.features is None else np.ascontiguousarray(post.units["features"].to_working(post.features))
 
 
 class _Rows:
@@ -75,7 +82,7 @@ class _Rows:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(np.maximum(weight, 0.0) / self._total[self._draw]))
 
-    def log_features(self, x: Array | None) -> Array:
+    def log_features(self, x: Features | None) -> Array:
         return np.asarray(self._all.log_features(x, 1)[0][self._kept])
 
     def by_draw(self, log_weights: Array) -> Array:
@@ -83,7 +90,7 @@ class _Rows:
         top = np.maximum.reduceat(log_weights, self._first)
         return np.asarray(top + np.log(np.add.reduceat(np.exp(log_weights - top[self._draw]), self._first)))
 
-    def log_observations(self, evidence: Evidence | SampledEvidence, x: Array | None) -> Array:
+    def log_observations(self, evidence: Evidence | SampledEvidence, x: Features | None) -> Array:
         """ln p(observations of a user | row), its latent vector integrated out."""
         means, covariances = (part[self._kept] for part in self._all.latent)
         shifts = self._all.shifts(x)[:, 0]

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from dualview.model import Model
 from dualview.numerics.hyperprior import Hyperprior
 from dualview.partitions.concentration import log_alpha_prior
-from dualview.views import GaussianView, SharedVectorView
+from dualview.views import GaussianView, NominalView, SharedVectorView
+from dualview.views.nominal.conditionals import log_concentrations
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior
@@ -28,6 +29,9 @@ def log_priors(post: "Posterior", model: Model) -> dict[str, Array]:
     for name, view in model.views.items():
         if isinstance(view, GaussianView | SharedVectorView):
             found[f"{name}.base"] = _log_base(post, name, view.hyperprior)
+        elif isinstance(view, NominalView):
+            drawn = post.flat(f"{name}.concentrations")
+            found[f"{name}.base"] = np.array([log_concentrations(own, view.starts) for own in drawn])
     if model.likelihood is not None:
         names = ("noise_precision", "coefficients", "slopes", "slope_precision")
         reported = {name: post.flat(name) for name in names if name in post}

@@ -16,14 +16,18 @@ from scipy.special import logsumexp
 from dualview.behaviors.base import ClusterNoise, Evidence, Forecast, SampledEvidence
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import Mixture, NormalMixture, Parts
+from dualview.posterior.category_shares import CategoryShares
 from dualview.posterior.fresh import Component, FreshClusters
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.predictive import VectorMixture, VectorParts, WeightedDraws
+from dualview.posterior.user_cells import N_POINTS, Gaussians, Pattern, UserCells
 from dualview.views.gaussian import density as densities
 
 Array = NDArray[np.float64]
+Features = Array | UserCells  # of J users: vectors (J, D) in working units, or cells
 
 _SEED = 20  # of latent vectors drawn for users whose observations have no closed form
+_SHIFT_SEED = 21  # of where the points of each row begin that estimate probabilities of intervals
 
 _BASE_DRAWS = 20_000  # fresh clusters over all draws of the posterior
 _LEAST_FRESH = 4  # and at least this many per draw
@@ -67,6 +71,7 @@ class Candidates:
         self.pooled = post.pooling is not None
         self.n_latent = post.units["behavior"].n_dims if "behavior" in post.units else 0
         self._views = {view: self._rows_of(rng, view) for view in post.units if f"{view}.factors" in table}
+        self._categories = CategoryShares(post, self.component, self.draw) if "categories.log_shares" in table else None
 
     def _rows_of(self, rng: np.random.Generator, view: str) -> "ViewRows":
         table, own = self._post.components, self.component[self.known]
@@ -83,8 +88,10 @@ class Candidates:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.weight / self.total[self.draw]))
 
-    def log_features(self, x: Array | None, n_users: int) -> Array:
-        """ln p(a_j | row), (J, R); 0 without a feature view. x in working units."""
+    def log_features(self, x: Features | None, n_users: int) -> Array:
+        """ln p(a_j | row), (J, R); 0 without a feature view. x in working units, or cells."""
+        if isinstance(x, UserCells):
+            return self._log_cells(x)
         if x is None or "features" not in self._views:
             return np.zeros((n_users, len(self.draw)))
         known, fresh = self._views["features"]
@@ -93,6 +100,53 @@ class Candidates:
         if fresh is not None:
             result[:, ~self.known] = [fresh.log_density(own) for own in x]
         return result
+
+    def _log_cells(self, x: UserCells) -> Array:
+        """ln p(cells of user j | row), (J, R): those that are missing are integrated out."""
+        result = np.zeros((len(x), len(self.draw)))
+        if "features" in self._views:
+            complete = np.flatnonzero(x.complete)
+            if len(complete):
+                result[complete] = self.log_features(x.vectors()[complete], len(complete))
+            for pattern in x.patterns():
+                for rows in self._blocks(pattern):
+                    sequence = pattern.sequence(self.gaussians(rows))
+                    for place, user in enumerate(pattern.users):
+                        result[user, rows] = pattern.log_density(sequence, place, self._shifts[rows])
+        if self._categories is not None:
+            result += self._categories.log_probability(x.cells.codes)
+        return result
+
+    def _blocks(self, pattern: Pattern) -> list[NDArray[np.intp]]:
+        """All rows, in parts whose numbers fit into memory."""
+        n_dims = max(1, pattern.units.n_dims)
+        size = max(1, _CELLS // (n_dims * max(n_dims, N_POINTS)))
+        rows = np.arange(len(self.draw))
+        return [rows[first : first + size] for first in range(0, len(rows), size)]
+
+    @cached_property
+    def _shifts(self) -> Array:
+        """Where points begin that estimate probabilities of intervals, (R, D − 1): another place in each row."""
+        n_dims = len(self._post.units["features"].mean)
+        return np.random.default_rng(_SHIFT_SEED).random((len(self.draw), max(0, n_dims - 1)))
+
+    def gaussians(self, rows: NDArray[np.intp]) -> Gaussians:
+        """Some rows' distribution of the feature vector, as a user sees it who is new to them."""
+        known, fresh = self._views["features"]
+        n_dims = self._post.units["features"].n_dims
+        found = Gaussians(np.empty((len(rows), n_dims)), np.empty((len(rows), n_dims, n_dims)))
+        is_known, places = self.known[rows], np.where(self.known, np.cumsum(self.known), np.cumsum(~self.known))[rows] - 1
+        own = places[is_known]
+        found.means[is_known], found.roots[is_known] = known.means[own], _spread(np.eye(n_dims), known.factors[own])
+        if fresh is not None:
+            own = places[~is_known]
+            found.means[~is_known], found.roots[~is_known] = fresh.base.means[fresh.draw[own]], fresh.roots_of(own)
+        return found
+
+    def level_probabilities(self, column: int) -> Array:
+        """Each row's probabilities of the levels of a nominal column, (R, L)."""
+        assert self._categories is not None
+        return self._categories.probabilities(column)
 
     @cached_property
     def latent(self) -> tuple[Array, Array]:
@@ -105,10 +159,11 @@ class Candidates:
         means[self.known] = units.vectors(self._post.components["behavior.means"])[self.component[self.known]]
         return means, covariances
 
-    def shifts(self, x: Array | None) -> Array:
+    def shifts(self, x: Features | None) -> Array:
         """What a link adds to the latent vectors of users with features x (J, D) in working units, (N, J, q); 0 without one."""
         if x is None or "slopes" not in self._post:
             return np.zeros((1, 1, 1))
+        assert not isinstance(x, UserCells)
         slopes = self._post.flat("slopes")
         slopes = slopes.reshape(len(slopes), -1, slopes.shape[-1])
         return np.asarray(np.einsum("nqd,jd->njq", slopes, x @ self._post.units["features"].factor.T))
@@ -130,12 +185,12 @@ class Candidates:
             roots[~self.known] = units.factor @ fresh.roots
         return roots
 
-    def opened(self, rng: np.random.Generator, rows: NDArray[np.intp], x: Array | None) -> "Opened":
-        """Fresh clusters, by their rows, as they are once a user with features x (D,) or None is in them."""
+    def opened(self, rng: np.random.Generator, rows: NDArray[np.intp], x: Features | None) -> "Opened":
+        """Fresh clusters, by their rows, as they are once a user with features x, those of one user, or None is in them."""
         places = np.cumsum(~self.known)[rows] - 1
         features = latent = None
-        if x is not None and "features" in self._views:
-            features = self._open("features", rng, places, x)
+        if x is not None and ("features" in self._views or self._categories is not None):
+            features = self._opened_features(rng, rows, places, x)
         if "behavior" in self._views:
             units, fresh = self._post.units["behavior"], self._views["behavior"].fresh
             assert fresh is not None
@@ -146,6 +201,49 @@ class Candidates:
             covariances = roots @ np.swapaxes(roots, -1, -2)
             latent = OpenedLatent(units.vectors(first), units.vectors(component.means), covariances)
         return Opened(features, latent)
+
+    def _opened_features(
+        self, rng: np.random.Generator, rows: NDArray[np.intp], places: NDArray[np.intp], x: Features
+    ) -> "OpenedFeatures":
+        component = log_shares = None
+        if "features" in self._views:
+            vectors = self._drawn_vectors(rng, rows, x) if isinstance(x, UserCells) else x[0]
+            component = self._open("features", rng, places, vectors)
+        if self._categories is not None and isinstance(x, UserCells):
+            log_shares = self._categories.opened(rng, rows, x.cells.codes[0])
+        return OpenedFeatures(component, log_shares)
+
+    def _drawn_vectors(self, rng: np.random.Generator, rows: NDArray[np.intp], x: UserCells) -> Array:
+        """Complete vectors of one user in working units, drawn given its cells in some rows, (D,) or (rows, D)."""
+        if x.complete[0]:
+            return np.asarray(x.vectors()[0])
+        return self._post.units["features"].to_working(self.drawn_cells(rng, rows, x))
+
+    def drawn_cells(self, rng: np.random.Generator, rows: NDArray[np.intp], x: UserCells) -> Array:
+        """All Gaussian cells of one user, those that are not exact drawn in some rows, (rows, D)."""
+        result = np.repeat(x.cells.low[:1], len(rows), axis=0)
+        for pattern in x.patterns():
+            columns = np.concatenate([pattern.intervals, pattern.missing])
+            result[:, columns] = pattern.draw(rng, self.gaussians(rows), 0)
+        return np.clip(result, x.cells.low[0], x.cells.high[0])  # against rounding
+
+    def log_opened(self, x: Features, rows: NDArray[np.intp], opened: "OpenedFeatures") -> Array:
+        """ln p(features of one user | clusters that others have opened), (rows,)."""
+        if not isinstance(x, UserCells):
+            assert opened.component is not None
+            return np.asarray(densities.log_likelihood(x, *opened.component)[0])
+        total = np.zeros(len(rows))
+        if opened.component is not None and x.complete[0]:
+            total += densities.log_likelihood(x.vectors(), *opened.component)[0]
+        elif opened.component is not None:
+            means, factors = opened.component
+            gaussians = Gaussians(means, _spread(np.eye(means.shape[1]), factors))
+            for pattern in x.patterns():
+                total += pattern.log_density(pattern.sequence(gaussians), 0, self._shifts[rows])
+        if opened.log_shares is not None:
+            assert self._categories is not None
+            total += self._categories.log_of_levels(opened.log_shares, x.cells.codes[0])
+        return total
 
     def _open(self, view: str, rng: np.random.Generator, places: NDArray[np.intp], vectors: Array) -> Component:
         fresh = self._views[view].fresh
@@ -199,10 +297,17 @@ class OpenedLatent(NamedTuple):
     covariances: Array
 
 
-class Opened(NamedTuple):
-    """n clusters that were fresh: features in working units, latent vectors in the user's; None without such a view."""
+class OpenedFeatures(NamedTuple):
+    """Features of n clusters that were fresh: components in working units, and ln θ (n, Σ L_j) of nominal columns."""
 
-    features: Component | None
+    component: Component | None
+    log_shares: Array | None
+
+
+class Opened(NamedTuple):
+    """n clusters that were fresh: features, and latent vectors in the user's units; None without such a view."""
+
+    features: OpenedFeatures | None
     latent: OpenedLatent | None
 
 
@@ -227,11 +332,30 @@ class Imputed(NamedTuple):
     places: NDArray[np.int64]
 
 
+class ClustersOf(NamedTuple):
+    """Clusters of a new user with cells x: weights (R,) of all rows, and rows (n,) that were drawn by them."""
+
+    rng: np.random.Generator
+    candidates: Candidates
+    x: UserCells
+    weights: Array
+    rows: NDArray[np.intp]
+
+    def cells(self) -> Array:
+        """The user's Gaussian cells, those that are not exact drawn in the rows, (n, D)."""
+        return self.candidates.drawn_cells(self.rng, self.rows, self.x)
+
+    def levels(self, column: int) -> tuple[Array, Array]:
+        """Probabilities of a nominal column's levels in the rows, (n, L), and over all rows by their weights, (L,)."""
+        shares = self.candidates.level_probabilities(column)
+        return shares[self.rows], self.weights @ shares
+
+
 class NewUsers:
-    """J new users with features x (J, D) in working units, and what is known of their observations."""
+    """J new users with features x, vectors (J, D) in working units or cells, and what is known of their observations."""
 
     def __init__(
-        self, candidates: Candidates, x: Array | None, n_users: int, evidence: Evidence | SampledEvidence | None = None
+        self, candidates: Candidates, x: Features | None, n_users: int, evidence: Evidence | SampledEvidence | None = None
     ) -> None:
         self._candidates = candidates
         self._x = x
@@ -247,6 +371,11 @@ class NewUsers:
 
     def __len__(self) -> int:
         return self._n
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that is known of their features are numbers."""
+        return not isinstance(self._x, UserCells)
 
     @property
     def n_rows(self) -> int:
@@ -339,6 +468,18 @@ class NewUsers:
                 stacklevel=2,
             )
 
+    def clusters_of(self, rng: np.random.Generator, user: int, n: int) -> "ClustersOf":
+        """Rows (n,) of one user, whose features are cells, by their weights."""
+        assert isinstance(self._x, UserCells)
+        users = slice(user, user + 1)
+        log_weights = self._log_weights(users)
+        self._warn_of_few_draws(users, log_weights)
+        weights = np.exp(log_weights[0])
+        cumulative = np.cumsum(weights)
+        levels = (rng.random() + np.arange(n)) / n * cumulative[-1]
+        rows = np.minimum(np.searchsorted(cumulative, levels, side="right"), len(weights) - 1)
+        return ClustersOf(rng, self._candidates, self._x[users], weights, rng.permutation(rows))
+
     def probabilities(self) -> Array:
         """Probability of each cluster of the estimate, (J, C), with a last column for a new cluster where one can be opened."""
         overlap = self._candidates.overlap
@@ -402,13 +543,13 @@ class NewUsers:
         log_density = np.zeros(rows.n_draws)
         means, covariances = (np.empty((len(members), rows.n_draws, *part.shape[1:])) for part in rows.latent)
         places = np.empty((len(members), rows.n_draws), dtype=np.int64)
-        taken: list[tuple[NDArray[np.int64], Component]] = []
+        taken: list[tuple[NDArray[np.int64], OpenedFeatures]] = []
         for position, j in enumerate(members):
             x = None if self._x is None else self._x[j : j + 1]
             likelihood = self._log_features(int(j)).copy()
-            for opened_rows, component in taken:
+            for opened_rows, opened in taken:
                 assert x is not None
-                likelihood[opened_rows] = densities.log_likelihood(x, *component)[0]
+                likelihood[opened_rows] = rows.log_opened(x, opened_rows, opened)
             chosen, log_sums = _choose(rng, rows, weight, likelihood)
             log_density += log_sums - np.log(total)
             places[position] = chosen
@@ -416,7 +557,7 @@ class NewUsers:
             means[position], covariances[position] = latent_means[chosen] + shift, latent_covariances[chosen]
             new = vacant[chosen]
             if position + 1 < len(members) and new.any():
-                features, latent = rows.opened(rng, chosen[new], None if x is None else x[0])
+                features, latent = rows.opened(rng, chosen[new], x)
                 if features is not None:
                     taken.append((chosen[new], features))
                 if latent is not None:

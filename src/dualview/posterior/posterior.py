@@ -19,6 +19,7 @@ from dualview.behaviors import Behavior, Likelihood, behavior_from
 from dualview.chains.schedule import Length, Look
 from dualview.chains.storage import Moments, Record, anchors
 from dualview.checks import interval_ends
+from dualview.columns import Cells, Columns
 from dualview.errors import InputError
 from dualview.partitions.choice import PartitionNames, partition_prior
 from dualview.partitions.priors import PartitionPrior
@@ -86,9 +87,26 @@ class Posterior:
             tree.attrs |= length._asdict()
         return cls(tree)
 
-    def with_data(self, features: Array | None, behavior: Behavior | None) -> "Posterior":
+    def with_codebook(self, codebook: Columns) -> "Posterior":
+        """The posterior with what the columns of its fit's table are."""
+        tree = self._tree.copy()
+        tree.attrs["codebook"] = json.dumps(codebook.to_json())
+        return Posterior(tree, self.observations)
+
+    @property
+    def codebook(self) -> Columns | None:
+        """What the columns of the fit's table are; None where it was an array of numbers."""
+        text = self._tree.attrs.get("codebook")
+        return None if text is None else Columns.from_json(json.loads(text))
+
+    def with_data(self, features: Array | None, behavior: Behavior | None, cells: Cells | None = None) -> "Posterior":
         """The posterior with what summaries and predictions need of the data."""
         tree = self._tree.copy()
+        if cells is not None:
+            table: dict[str, Any] = {"low": (("user", "feature"), cells.low), "high": (("user", "feature"), cells.high)}
+            table["codes"] = (("user", "category"), cells.codes)
+            known = {dim: tree["posterior"].coords[dim] for dim in ("user", "feature") if dim in tree["posterior"].coords}
+            tree["observed_data"] = xr.DataTree(xr.Dataset(table, coords=known))
         if features is not None:
             users = {dim: tree["posterior"].coords[dim] for dim in ("user", "feature")}
             tree["observed_data"] = xr.DataTree(xr.Dataset({"features": (("user", "feature"), features)}, coords=users))
@@ -138,7 +156,20 @@ class Posterior:
     def features(self) -> Array | None:
         """The features that were fitted, in the user's units, (U, D)."""
         group = self._tree.children.get("observed_data")
-        return None if group is None else np.asarray(group["features"].values)
+        return None if group is None or "features" not in group else np.asarray(group["features"].values)
+
+    @property
+    def cells(self) -> Cells | None:
+        """The table of the fit as the model sees it, where some of its cells are not exact or are categories."""
+        if "observed_data" not in self._tree.children or "codes" not in self._tree["observed_data"]:
+            return None
+        table = self._tree["observed_data"].to_dataset()
+        return Cells(table["low"].values, table["high"].values, table["codes"].values)
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the fit had a table or an array of features."""
+        return "features" in self.units or "categories.concentrations" in self
 
     @property
     def feature_names(self) -> list[str]:
@@ -442,6 +473,10 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
         if f"{view}.base_dof" in fixed:  # clusters have a spread of their own
             variables[f"{view}.base_covariance"] = _squeezed(square, unit.covariances(fixed[f"{view}.base_covariance"]))
             variables[f"{view}.base_dof"] = ((), fixed[f"{view}.base_dof"])
+    if "features.cells" in fixed:
+        variables["features.cells"] = (("cell",), fixed["features.cells"])
+    if "categories.concentrations" in fixed:
+        variables["categories.concentrations"] = (("category",), fixed["categories.concentrations"])
     return variables
 
 

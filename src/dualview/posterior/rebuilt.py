@@ -11,6 +11,7 @@ from dualview.errors import InputError
 from dualview.model import Model
 from dualview.partitions.alpha import concentration, concentration_from_text
 from dualview.partitions.choice import partition_prior
+from dualview.posterior.observed_cells import categories_of, intervals_of
 from dualview.units import GaussianPrior
 
 if TYPE_CHECKING:
@@ -19,14 +20,19 @@ if TYPE_CHECKING:
 
 def rebuilt_model(post: "Posterior", behavior: Behavior | None) -> Model:
     """The model that was fitted, in working units; behavior has the observations of the fit, None where there were none."""
-    features = None
-    if "features" in post.units:
+    features, intervals, cells, codebook = None, None, post.cells, post.codebook
+    if cells is not None and codebook is not None and "features" in post.units:
+        intervals = intervals_of(cells, codebook, post.units["features"])
+        features = np.ascontiguousarray(post.units["features"].to_working(intervals.start))
+    elif "features" in post.units:
         if post.features is None:
             raise InputError("This posterior does not hold the features of its fit, so its model cannot be rebuilt: fit again.")
         features = np.ascontiguousarray(post.units["features"].to_working(post.features))
     alpha = concentration(concentration_from_text(post.alpha_prior))
     partition = partition_prior(post.n_clusters, alpha, post.partition_process)
-    return Model(partition, features, _likelihood(post, behavior, features), post.n_users, pooled=post.pooling is not None)
+    others = {} if cells is None or codebook is None else categories_of(cells, codebook)
+    likelihood, pooled = _likelihood(post, behavior, features), post.pooling is not None
+    return Model(partition, features, likelihood, post.n_users, pooled=pooled, others=others, intervals=intervals)
 
 
 def _likelihood(post: "Posterior", behavior: Behavior | None, features: np.ndarray | None) -> Likelihood | None:

@@ -2,8 +2,8 @@
 
 Under a draw's clusters and parameters these are pivotal (Johnson 2007): each user's features and latent vector, standardised
 by the cluster's mean and covariance, and each outcome, standardised by its distribution given all others with the latent
-vectors integrated out. Whatever the parameters, in a draw from the posterior they have the same distribution as under the
-parameters that the data came from.
+vectors integrated out. Cells that are not exact stand where the draw has them. Whatever the parameters, in a draw from the
+posterior they have the same distribution as under the parameters that the data came from.
 """
 
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dualview.behaviors import Behavior
 from dualview.behaviors.base import LeftOut
 from dualview.posterior.left_out import LatentPriors
+from dualview.posterior.observed_cells import complete_features
 from dualview.posterior.posterior import Posterior
 
 Array = NDArray[np.float64]
@@ -48,8 +49,9 @@ def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> R
     if "alpha" in post:
         found["alpha"] = post.flat("alpha")[draws]
     rows = np.searchsorted(post.components["owner"], draws)[:, None] + found["z"]
-    if post.features is not None:
-        found["features"] = _standardised(post, "features", post.units["features"].to_working(post.features), rows)
+    features = complete_features(post, draws)
+    if features is not None:
+        found["features"] = _standardised(post, "features", post.units["features"].to_working(features), rows)
     if behavior is not None:
         units = post.units["behavior"]
         if post.pooling is None:

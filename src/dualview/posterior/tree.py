@@ -1,11 +1,13 @@
 """The whole tree for ArviZ: the draws with the data, their predictions, their likelihoods and their priors.
 
 Groups besides those of a posterior: sample_stats, observed_data, constant_data, expected, posterior_predictive, log_likelihood,
-log_prior, prior and prior_predictive. ``outcome`` (observation) and ``features`` (user, feature) have these names in each.
+log_prior, prior and prior_predictive. ``outcome`` (observation) and ``features`` (user, feature) have these names in each. A
+table with cells that are not exact, or with categories, is in observed_data as ``low``, ``high`` and ``codes``; it has a
+likelihood, and no replicates.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +19,14 @@ from dualview.behaviors import Behavior
 from dualview.behaviors.base import Forecast
 from dualview.chains.storage import Store
 from dualview.checks import whole_number
+from dualview.columns import Cells
 from dualview.errors import DegenerateError, InputError
 from dualview.model import Model, State
 from dualview.partitions.choice import PartitionNames
+from dualview.posterior.category_shares import nominal_view
 from dualview.posterior.log_priors import log_priors
 from dualview.posterior.rebuilt import observations_of, rebuilt_model
+from dualview.posterior.user_cells import UserCells, log_gaussian_cells
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior
@@ -198,6 +203,10 @@ class _Maker:
             data["outcome"] = (("observation",), self._behavior.observed)
         if self._post.features is not None:
             data["features"] = (("user", "feature"), self._post.features[self._users])
+        elif self._post.cells is not None:
+            cells = self._post.cells.take(self._users)
+            data |= {"low": (("user", "feature"), cells.low), "high": (("user", "feature"), cells.high)}
+            data["codes"] = (("user", "category"), cells.codes)
         return self._dataset(data)
 
     def _constant(self) -> xr.Dataset:
@@ -239,10 +248,14 @@ class _Maker:
 
     def _clusters(self) -> tuple[Array, Array]:
         """Means (S, U, D) and precision factors (S, U, D, D) of the kept users' clusters in the feature view, working units."""
-        table, post = self._post.components, self._post
-        first = np.searchsorted(table["owner"], self._flat_draws)
-        rows = first[:, None] + post.flat("z")[self._flat_draws][:, self._users]
-        return table["features.means"][rows], table["features.factors"][rows]
+        table = self._post.components
+        return table["features.means"][self._rows], table["features.factors"][self._rows]
+
+    @property
+    def _rows(self) -> NDArray[np.int64]:
+        """The kept users' clusters in the kept draws, as rows of the table of components, (S, U)."""
+        first = np.searchsorted(self._post.components["owner"], self._flat_draws)
+        return np.asarray(first[:, None] + self._post.flat("z")[self._flat_draws][:, self._users])
 
     def _features_given(self) -> Array:
         """Features of the kept users drawn given their clusters, (S, U, D)."""
@@ -260,7 +273,23 @@ class _Maker:
             data["outcome"] = (("chain", "draw", "observation"), self._by_draw(values))
         if self._post.features is not None:
             data["features"] = (("chain", "draw", "user"), self._by_draw(self._log_features(self._post.features)))
+        elif self._post.cells is not None:
+            data["features"] = (("chain", "draw", "user"), self._by_draw(self._log_cells(self._post.cells)))
         return self._dataset(data)
+
+    def _log_cells(self, cells: Cells) -> Array:
+        """ln p(cells | cluster) with missing cells integrated out, (S, U); intervals and categories by their probability."""
+        table, rows = self._post.components, self._rows
+        found = np.zeros(rows.shape)
+        users = UserCells(cells.take(self._users), self._post.units.get("features"))
+        if users.units is not None:
+            found += log_gaussian_cells(users, table["features.means"], table["features.factors"], rows)
+        if "categories.log_shares" in table:
+            starts = nominal_view(self._post).starts[:-1]
+            for user, codes in enumerate(users.cells.codes):
+                seen = codes >= 0
+                found[:, user] += table["categories.log_shares"][rows[:, user]][:, starts[seen] + codes[seen]].sum(axis=1)
+        return found
 
     def _log_features(self, features: Array) -> Array:
         """ln p(features | cluster) in the user's units, (S, U)."""
@@ -344,10 +373,18 @@ def finite_draw(rng: np.random.Generator, model: Model) -> State | None:
     """A draw from the prior whose vectors are numbers that can be squared; None where it is not."""
     try:
         with np.errstate(all="ignore"):
-            state = model.draw_prior(rng)
+            state = _with_cells(rng, model, model.draw_prior(rng))
             parts = [part for view in state.views.values() for part in view.component_parts.values()]
             numbers = [*parts, np.empty(0) if state.latent is None else state.latent]
             density = model.log_joint(state)
     except (np.linalg.LinAlgError, ZeroDivisionError, OverflowError):
         return None
     return state if np.isfinite(density) and all(np.abs(part).max(initial=0.0) < 1e100 for part in numbers) else None
+
+
+def _with_cells(rng: np.random.Generator, model: Model, state: State) -> State:
+    """The state with cells that are not exact drawn given the rest of it, whatever their intervals are."""
+    if model.features is None or model.intervals is None:
+        return state
+    features = model.views["features"].simulate(rng, state.views["features"], state.z)
+    return replace(model, features=features).restarted(state)

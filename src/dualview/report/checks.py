@@ -57,6 +57,11 @@ def _readable(name: str, post: Posterior) -> str:
         return f"catalytic power of {post.user_ids[int(one[1])]}"
     if pair := re.fullmatch(r"users (\d+) and (\d+) together", name):
         return f"{post.user_ids[int(pair[1])]} and {post.user_ids[int(pair[2])]} in one role"
+    if cell := re.fullmatch(r"features\.cells\[(\d+)\]", name):
+        return f"cell {post.tree['posterior'].coords['cell'].values[int(cell[1])]}"
+    if category := re.fullmatch(r"categories\.concentrations\[(\d+)\]", name):
+        names = [] if post.codebook is None else [column.name for column in post.codebook.nominal]
+        return f"how alike {names[int(category[1])]} is in all roles"
     if base := re.fullmatch(r"(log )?(features|behavior)\.(\w+?)(?:\[(\d+)\])?", name):
         what = {"features": "the features", "behavior": "catalytic powers"}[base[2]]
         what = what if base[4] is None else post.feature_names[int(base[4])]

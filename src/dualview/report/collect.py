@@ -11,17 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview import plots
+from dualview.columns import Column
 from dualview.plots.canvas import groups_of
 from dualview.posterior import Posterior
+from dualview.posterior.imputation import imputed_of_fit
 from dualview.posterior.partition import PartitionEstimate
-from dualview.posterior.profiles import MeanLatent, Profile, mean_latent, profile, ranks_of, separation
+from dualview.posterior.profiles import MeanLatent, Profile, level_shares, mean_latent, profile, ranks_of, separation
 from dualview.report import pictures, words
 from dualview.report.checks import diagnostics_section
 from dualview.report.comparison import comparison_section
 from dualview.report.extras import ForumFiles, Predicted, read_activity, read_forum_files, read_predictions
 from dualview.report.fits import fits_section
 from dualview.report.model_fit import model_fit_section
-from dualview.report.numbers import decimals, estimate, number, rounded, share
+from dualview.report.numbers import decimals, estimate, number, rounded, share, value_text
 from dualview.report.settings import settings_section
 from dualview.runs.run import opened
 
@@ -36,6 +38,7 @@ _MOST_DOTS = 250  # users of a role beside its interval
 _SIMILARITY_USERS = 3000
 _FEWEST_DRAWS = 40  # for the ends of a 95 % interval and for shares of draws
 _TYPICAL = 5
+_MOST_LEVELS = 4  # of a nominal column in a role's profile
 _COLUMNS = 4  # features in the table of users
 
 
@@ -75,10 +78,18 @@ class _Run:
         self.ids = self.post.user_ids
         self.forum = read_forum_files(folder)
         self.features, self.names, self.units = self.post.features, self.post.feature_names, ""
+        self.columns: list[Column | None] = [None] * len(self.names)  # of a table of mixed kinds
+        self.cells, self.codebook = self.post.cells, self.post.codebook
+        if self.cells is not None and self.codebook is not None:
+            self.columns = list(self.codebook.gaussian)
+            if self.columns:
+                self.features = imputed_of_fit(np.random.default_rng(0), self.post).numbers
+                self.units = words.table_units(self.cells, self.codebook)
         activity = read_activity(folder, self.ids)
         if activity is not None:
             self.features, self.names = activity.to_numpy(dtype=float), [str(name) for name in activity]
             self.units = words.units(self.names, self.post.feature_names)
+            self.columns = [None] * len(self.names)
         self.ranks = None if self.features is None else ranks_of(self.features)
         membership = self.estimate.membership
         self.profiles: list[Profile] = [
@@ -122,7 +133,7 @@ def _roles(run: _Run) -> Section:
         "intro": words.roles_intro(run.post, run.estimate, run.n_roles),
         "cards": roles[:n_cards],
         "others": roles[n_cards:],
-        "has_features": run.features is not None,
+        "has_features": run.post.has_features or run.features is not None,
         "units": run.units,
         "meanings": run.forum.meanings,
         "outcome": words.plain_outcome(run.forum.settings),
@@ -147,14 +158,15 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
         result["features"] = [
             {
                 "name": run.names[j],
-                "low": number(found.quartiles[0, j]),
-                "median": number(found.quartiles[1, j]),
-                "high": number(found.quartiles[2, j]),
+                "low": value_text(run.columns[j], found.quartiles[0, j]),
+                "median": value_text(run.columns[j], found.quartiles[1, j]),
+                "high": value_text(run.columns[j], found.quartiles[2, j]),
                 "standing": round(100 * float(found.standing[j]), 1),
                 "standing_text": share(float(found.standing[j])),
             }
             for j in run.by_separation
         ]
+    result["categories"] = _categories(run, found.users)
     if run.powers:
         latent = run.powers[role]
         result["latent"] = estimate(latent.median, latent.low, latent.high, run.decimals)
@@ -162,6 +174,19 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
         if factor is not None:  # files of versions before medians have a mean
             factor = estimate(factor.get("median", factor.get("mean")), factor["low"], factor["high"], 2)
         result["factor"] = factor
+    return result
+
+
+def _categories(run: _Run, users: Users) -> list[dict[str, Any]]:
+    """Shares of levels in the nominal columns, the largest first, beside those of all users."""
+    if run.cells is None or run.codebook is None:
+        return []
+    result = []
+    for column, codes in zip(run.codebook.nominal, run.cells.codes.T, strict=True):
+        own, everybody = (level_shares(part, len(column.levels)) for part in (codes[users], codes))
+        order = np.argsort(-own, kind="stable")[:_MOST_LEVELS]
+        levels = [{"name": column.levels[i], "share": share(own[i]), "of_all": share(everybody[i])} for i in order]
+        result.append({"name": column.name, "levels": levels})
     return result
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dualview.columns import Cells, Columns
 from dualview.posterior import Posterior
 from dualview.posterior.partition import PartitionEstimate
 from dualview.report.numbers import counted, listed, number, share
@@ -33,7 +34,7 @@ def sentence(note: str) -> str:
 
 def overview(post: Posterior, n_roles: int, forum: dict[str, Any]) -> list[str]:
     """What was done, in a few paragraphs."""
-    has_features, has_threads = post.features is not None, "latent" in post
+    has_features, has_threads = post.has_features, "latent" in post
     return [
         _data_sentence(post, has_features, has_threads) + _forum_sentence(forum),
         _model_sentence(post, has_features, has_threads),
@@ -47,6 +48,8 @@ def _data_sentence(post: Posterior, has_features: bool, has_threads: bool) -> st
     parts = []
     if has_features:
         names = post.feature_names
+        if post.cells is not None and post.codebook is not None:
+            names = [column.name for column in post.codebook.columns if column.kind != "ignore"]
         shown = listed(names) if len(names) <= 12 else f"{', '.join(names[:12])} and {len(names) - 12} more"
         parts.append(f"by {counted(len(names), 'feature', 'features')} ({shown})")
     if has_threads:
@@ -127,6 +130,18 @@ def units(names: list[str], fitted: list[str]) -> str:
     unseen = [name for name in names if name not in fitted]
     text = "They are shown as they were counted; the model saw them after the transformations that the settings name."
     return text if not unseen else f"{text} It has not seen {_some(unseen)}: the settings say why."
+
+
+def table_units(cells: Cells, codebook: Columns) -> str:
+    """How cells that are missing, and ordered levels, are shown."""
+    parts = []
+    n_missing = int(cells.missing.sum())
+    if n_missing:
+        missing = counted(n_missing, "missing cell is", "missing cells are")
+        parts.append(f"{missing} shown at the posterior median.")
+    if any(column.levels for column in codebook.gaussian):
+        parts.append("On the map and in the table of users, ordered levels are numbers from 0.")
+    return " ".join(parts)
 
 
 def power_intro(post: Posterior, forum: dict[str, Any], fewest: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dualview.columns import read_columns_file
 from dualview.errors import ConvergenceWarning, DegenerateError, FileError, InputError
 from dualview.files.writing import make_folder, write_whole
 from dualview.inputs.tables import Threads, Users, read_threads, read_users
@@ -20,6 +21,7 @@ from dualview.mixture import DualViewMixture
 from dualview.partitions.alpha import concentration_from_text
 from dualview.partitions.choice import partition_process
 from dualview.posterior import Posterior, load
+from dualview.posterior.profiles import table_profile
 from dualview.settings import Columns, Settings, check_values, setting_names
 
 
@@ -41,7 +43,10 @@ class Longer:
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that was asked of a fit. Paths are absolute, so that a run can be resumed from anywhere."""
+    """Everything that was asked of a fit. Paths are absolute, so that a run can be resumed from anywhere.
+
+    kinds: a file that says what the columns of the table of users are.
+    """
 
     users: str | None
     threads: str | None
@@ -50,6 +55,7 @@ class Request:
     covariates: tuple[str, ...] = ()
     intercept: bool = False
     drop_unknown: bool = False
+    kinds: str | None = None
     settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
@@ -104,6 +110,8 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
         for note in threads.notes:
             print(f"dualview: {note}", file=sys.stderr)
     model = estimator(request.settings, folder, n_jobs, quiet)
+    if request.kinds is not None:
+        model.set_params(columns=read_columns_file(request.kinds))
     features = None
     if users.features is not None:
         features = users.features.set_axis(pd.Index(users.ids, name="user"), axis=0)
@@ -166,7 +174,14 @@ def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request,
 def _with_file(message: str, request: Request) -> str:
     """A message about a part of the data, with the file that the part was read from."""
     per_thread = request.outcomes or request.threads
-    files = {"X": request.users, "participation": request.threads, "outcome": per_thread, "covariates": per_thread}
+    files = {
+        "X": request.users,
+        "Column": request.users,
+        "Columns": request.users,
+        "participation": request.threads,
+        "outcome": per_thread,
+        "covariates": per_thread,
+    }
     path = files.get(message.split(" ", 1)[0])
     return message if path is None else f"{path}: {message}"
 
@@ -288,14 +303,29 @@ def _profile(post: Posterior, model: DualViewMixture, cluster: int, membership: 
         "size": len(members),
         "typical_users": [post.user_ids[u] for u in typical],
     }
-    features = post.features
-    if features is not None:
-        profile["feature_means"] = {name: float(features[members, j].mean()) for j, name in enumerate(post.feature_names)}
+    if post.features is not None:
+        means = post.features[members].mean(axis=0)
+        profile["feature_means"] = {name: float(mean) for name, mean in zip(post.feature_names, means, strict=True)}
+    if post.cells is not None and post.codebook is not None:
+        profile |= table_profile(post.codebook, post.cells.take(members))
     if "latent" in post:
         draws = post.flat("latent")[:, members].mean(axis=1)
         low, median, high = np.quantile(draws, [0.025, 0.5, 0.975])
         profile["latent"] = {"median": float(median), "low": float(low), "high": float(high)}
     return profile
+
+
+def _table_text(cluster: dict[str, Any]) -> str:
+    """Medians, and the most frequent level of each nominal column."""
+    parts = [
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in cluster.get("feature_medians", {}).items()
+    ]
+    for name, shares in cluster.get("level_shares", {}).items():
+        level = max(shares, key=shares.__getitem__)
+        if shares[level] > 0:
+            parts.append(f"{name} {level} ({shares[level]:.0%})")
+    return "; " + ", ".join(parts) if parts else ""
 
 
 def summary_text(summary: dict[str, Any]) -> str:
@@ -314,6 +344,7 @@ def summary_text(summary: dict[str, Any]) -> str:
             line += f"; latent {latent['median']:.4g} ({latent['low']:.4g} to {latent['high']:.4g})"
         if "feature_means" in cluster:
             line += "; " + ", ".join(f"{name} {mean:.4g}" for name, mean in cluster["feature_means"].items())
+        line += _table_text(cluster)
         lines.append(line)
     verdict = summary["verdict"].replace("(n_warmup, n_draws)", "(--warmup, --draws)")
     verdict = verdict.replace("(max_time, max_draws)", "(--max-time, --max-draws)")
@@ -345,8 +376,8 @@ def plot_run(folder: Path) -> list[Path]:
     pictures: dict[str, Any] = {"clusters": lambda: plots.clusters(post)[0], "traces": lambda: plots.traces(post)[0, 0]}
     if post.n_users <= 5000:
         pictures["similarity"] = lambda: plots.similarity(post)
-    if post.features is not None and post.features.shape[1] > 1:
-        pictures["features"] = lambda: plots.features(model, post.features)
+    if "features" in post.units and len(post.feature_names) > 1:
+        pictures["features"] = lambda: plots.features(model)
     if "latent" in post:
         pictures["latent"] = lambda: plots.latent(model)
     make_folder(folder / "plots")

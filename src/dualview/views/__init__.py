@@ -1,7 +1,22 @@
 """Views: how likely a user's vector is under each component, and how components are redrawn."""
 
 from dualview.views.base import View, ViewState
-from dualview.views.gaussian.view import GaussianState, GaussianView, no_view
+from dualview.views.gaussian.intervals import Intervals
+from dualview.views.gaussian.view import GaussianState, GaussianView, no_table, no_view
+from dualview.views.nominal.view import NominalState, NominalView, no_columns
 from dualview.views.shared.view import SharedVectorState, SharedVectorView
 
-__all__ = ["GaussianState", "GaussianView", "SharedVectorState", "SharedVectorView", "View", "ViewState", "no_view"]
+__all__ = [
+    "GaussianState",
+    "GaussianView",
+    "Intervals",
+    "NominalState",
+    "NominalView",
+    "SharedVectorState",
+    "SharedVectorView",
+    "View",
+    "ViewState",
+    "no_columns",
+    "no_table",
+    "no_view",
+]

@@ -74,6 +74,10 @@ class View(ABC):
     def simulate(self, rng: np.random.Generator, state: Any, z: Labels) -> Array:
         """Vectors given their components."""
 
+    def observed(self, x: Array, before: Array) -> tuple["View", Array]:  # noqa: ARG002
+        """Complete vectors x as they would be observed, where ``before`` was: the view and what it sees; by default all."""
+        return self, x
+
     @abstractmethod
     def record(self, state: Any, x: Array, rows: Array) -> Any:
         """The state and its vectors as the sampler sees them: a record of a registered kind. rows (D, U): vectors observed."""

@@ -73,6 +73,11 @@ def score(table, offset, first, end, column, view):
 
 
 @optional_verb
+def complete(rng, u, column, view):
+    """In place: what is not observed of user u's vector, given its column; integrated out of the user's scores or not."""
+
+
+@optional_verb
 def collapsed(view):  # noqa: ARG001
     """Whether the view's clusters have shrunk onto single points, or its numbers are none any more."""
     return False
@@ -198,7 +203,7 @@ def accept(rng, column, s, n, split):
 
 redraw_each, open_columns_each, open_column_each = each(redraw), each(open_columns), each(open_column)
 retire_each, adopt_each, grow_each, compact_each = each(retire), each(adopt), each(grow), each(compact)
-score_each, collapsed_each, log_densities = each(score), each(collapsed), in_turn(log_density)
+score_each, complete_each, collapsed_each, log_densities = each(score), each(complete), each(collapsed), in_turn(log_density)
 base_widths, component_widths = total(base_width), total(component_width)
 put_bases, put_components = in_turn(put_base), in_turn(put_component)
 split_start_each, splittable_each = each(split_start), each(splittable)

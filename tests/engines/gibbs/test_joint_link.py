@@ -95,6 +95,7 @@ MUTANTS = {
     "precision-counts-one-less": precision_counts_one_less,
     "joint-draw-forgets-the-shift": joint_draw_forgets_the_shift,
 }
+FAINT = {"slopes-given-latent-forget-prior": 600}  # chains that it takes
 
 
 @pytest.mark.slow
@@ -102,7 +103,7 @@ MUTANTS = {
 def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTANTS[mutant](monkeypatch)
     try:
-        _, size = worst(joint_test(MODELS["threads, one cluster"](), seed=0))
+        _, size = worst(joint_test(MODELS["threads, one cluster"](), seed=0, n_chains=FAINT.get(mutant, 250)))
     except LostChainsError:
         pytest.fail("chains were lost, which is no verdict")
     assert size > REJECT

@@ -28,10 +28,13 @@ from dualview.numerics.compiling import uncached_twin
 from dualview.numerics.dispatch import is_own
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
-from dualview.views import no_view
+from dualview.views import no_columns, no_table, no_view
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
 _NARROW = 1e-12  # of a variance: a mean that such clusters pull at keeps no digits along wider directions
+# What stands for the views that a model lacks. Every table has both, so that no mix of columns needs code of its own.
+_EMPTY: dict[str, Callable[[int, int], Any]] = {"features": no_view}
+_EMPTY_OF_TABLES: dict[str, Callable[[int, int], Any]] = {"features": no_table, "categories": no_columns}
 _BY_BLOCKS: dict[steps.Move, Callable[..., Any]] = {
     components.run: blocks.redraw_components,
     assignment.run: blocks.assign,
@@ -96,7 +99,7 @@ class GibbsEngine(Engine):
         views = [
             model.views[name].record(state.views[name], model.observed[name].vectors, model.rows[name])
             if name in model.observed
-            else no_view(n_users, n_components)
+            else _empty(model)[name](n_users, n_components)
             for name in _names(model)[:-1]
         ]
         if state.latent is None:
@@ -226,9 +229,14 @@ def _check(model: Model, working: WorkingState, collapsed: int) -> None:
         raise DegenerateError(_weight_message(user, working.outcome.column))
 
 
+def _empty(model: Model) -> dict[str, Callable[[int, int], Any]]:
+    is_table = model.intervals is not None or "categories" in model.others
+    return _EMPTY_OF_TABLES if is_table else _EMPTY
+
+
 def _names(model: Model) -> list[str]:
     """The names of a working state's views."""
-    return list(dict.fromkeys(["features", *model.observed, "behavior"]))
+    return list(dict.fromkeys([*_empty(model), *model.observed, "behavior"]))
 
 
 def _collapse_message(view: str) -> str:
@@ -236,7 +244,7 @@ def _collapse_message(view: str) -> str:
         f"The {view} view has collapsed: its clusters shrank onto single points, so the posterior is improper. This "
         "happens when users have the same features, when a column takes only a few distinct values, as a category or a "
         "rounded number does, or when one value is so extreme that the others are lost to round-off. Leave such columns or "
-        "values out, or add noise of the size of the rounding."
+        "values out, or give X as a table and say in columns what they are: rounded, counts or nominal."
     )
 
 

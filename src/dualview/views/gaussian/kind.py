@@ -2,7 +2,7 @@
 
 vectors (U, D), observed or latent; rows (D, U): the same where they are observed, for tables; components of C columns; cores as
 in ``auxiliary``, without rows where means are not integrated out. A view of no dimensions is no view: nothing is drawn for it,
-and it adds nothing.
+and it adds nothing. Functions that give a view other components or another base return a record of its own class (``renewed``).
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualview.numerics.compiling import compiled, in_place
-from dualview.numerics.dispatch import register
+from dualview.numerics.dispatch import register, verb
 from dualview.numerics.draws import log_root
 from dualview.numerics.hyperprior import Hyperprior
 from dualview.numerics.linalg import copy_into, scaled, trace
@@ -36,6 +36,16 @@ class Gaussian(NamedTuple):
     hyperprior: Hyperprior
 
 
+@verb
+def renewed(components, cores, base, view):
+    """The view with other components, cores and base."""
+
+
+@compiled
+def gaussian_renewed(components, cores, base, view):
+    return Gaussian(view.vectors, view.rows, components, cores, base, view.hyperprior)
+
+
 @compiled
 def sums(z, first, end, view):
     return cluster_sums(view.vectors[first:end], z[first:end], view.components.means)
@@ -46,7 +56,7 @@ def redraw_from(rng, sums, view):
     components, base = view.components, view.base
     if view.vectors.shape[1] > 0:
         components, base = redraw_view(rng, sums, base, view.hyperprior)
-    return Gaussian(view.vectors, view.rows, components, view.cores, base, view.hyperprior)
+    return renewed(components, view.cores, base, view)
 
 
 @compiled
@@ -73,7 +83,7 @@ def open_columns(rng, n_auxiliary, n_room, marginal, view):
     cores = np.empty((n_cores, n_dims, n_dims))
     for c in range(first, first + n_auxiliary if n_cores > 0 else first):
         marginalise_mean(c, components, cores, view.base)
-    return Gaussian(view.vectors, view.rows, components, cores, view.base, view.hyperprior)
+    return renewed(components, cores, view.base, view)
 
 
 @in_place
@@ -103,7 +113,7 @@ def grow(view):
             for j in range(n_dims):
                 cores[c, i, j] = view.cores[c, i, j]
     components = with_room(view.components, view.components.means.shape[0])
-    return Gaussian(view.vectors, view.rows, components, cores, view.base, view.hyperprior)
+    return renewed(components, cores, view.base, view)
 
 
 @compiled
@@ -118,7 +128,7 @@ def compact(counts, n_kept, view):
                 for j in range(n_dims):
                     kept.factors[k, i, j] = factors[c, i, j]
             k += 1
-    return Gaussian(view.vectors, view.rows, kept, view.cores, view.base, view.hyperprior)
+    return renewed(kept, view.cores, view.base, view)
 
 
 @compiled
@@ -208,7 +218,7 @@ def move_together(rng, z, terms, view):
     base = Base(view.base.mean, view.base.precision, rescale(rng, z, terms, view), view.base.dof)
     means = relocate_in_turn(rng, z, view.components.means, base, view.vectors, terms)
     components = Components(means, view.components.factors)
-    return Gaussian(view.vectors, view.rows, components, view.cores, base, view.hyperprior)
+    return renewed(components, view.cores, base, view)
 
 
 @compiled
@@ -247,27 +257,32 @@ def settle(rng, u, column, message, view):
         draw_latent(rng, mean, latent[u], message)
 
 
+# Of every record that has the fields of a Gaussian view.
+FUNCTIONS = {
+    "redraw": redraw,
+    "sums": sums,
+    "redraw_from": redraw_from,
+    "open_columns": open_columns,
+    "open_column": open_column,
+    "retire": retire,
+    "adopt": adopt,
+    "grow": grow,
+    "compact": compact,
+    "score": score,
+    "collapsed": collapsed,
+    "log_density": log_density,
+    "base_width": base_width,
+    "put_base": put_base,
+    "component_width": component_width,
+    "put_component": put_component,
+}
 register(Sums, join_sums=conditionals.join_sums)
 register(
     Gaussian,
-    redraw=redraw,
-    sums=sums,
-    redraw_from=redraw_from,
-    open_columns=open_columns,
-    open_column=open_column,
-    retire=retire,
-    adopt=adopt,
-    grow=grow,
-    compact=compact,
-    score=score,
-    collapsed=collapsed,
-    log_density=log_density,
-    base_width=base_width,
-    put_base=put_base,
-    component_width=component_width,
-    put_component=put_component,
+    renewed=gaussian_renewed,
     move_together=move_together,
     redraw_latent=redraw_latent,
     weigh=weigh,
     settle=settle,
+    **FUNCTIONS,
 )

@@ -3,7 +3,7 @@
 x (U, D), z (U,), means (K, D), factors (K, D, D) upper triangular with S_k = T_k T_kᵀ.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.numerics.streams import stream_of
 from dualview.views.base import Array, Base, Components, Labels, View
 from dualview.views.gaussian import conditionals, density
+from dualview.views.gaussian.interval_kind import IntervalGaussian
+from dualview.views.gaussian.intervals import Intervals
 from dualview.views.gaussian.kind import Gaussian
 
 _NO_SPREAD = 1e-24  # a variance that is rounding, in working units
@@ -20,10 +22,11 @@ _SPARE = np.geomspace(0.1, 1e6, 50)  # values of β − D + 1 to start from
 
 
 class GaussianState(NamedTuple):
-    """Everything a Gaussian view learns."""
+    """Everything a Gaussian view learns. cells (n,): values of the cells that are not exact, in the data's units."""
 
     components: Components
     base: Base
+    cells: Array = np.empty(0)
 
     @property
     def component_parts(self) -> dict[str, Array]:
@@ -31,7 +34,8 @@ class GaussianState(NamedTuple):
 
     @property
     def base_parts(self) -> dict[str, Any]:
-        return {f"base_{name}": value for name, value in self.base._asdict().items()}
+        parts = {f"base_{name}": value for name, value in self.base._asdict().items()}
+        return parts | {"cells": self.cells} if len(self.cells) else parts
 
     @property
     def n_components(self) -> int:
@@ -44,11 +48,19 @@ class GaussianView(View):
 
     n_dims: int
     hyperprior: Hyperprior = PUBLISHED
+    intervals: Intervals | None = None
 
     @property
     def base_shapes(self) -> dict[str, tuple[int, ...]]:
         n = self.n_dims
-        return {"base_mean": (n,), "base_precision": (n, n), "base_covariance": (n, n), "base_dof": ()}
+        shapes: dict[str, tuple[int, ...]] = {
+            "base_mean": (n,),
+            "base_precision": (n, n),
+            "base_covariance": (n, n),
+            "base_dof": (),
+        }
+        n_cells = 0 if self.intervals is None else self.intervals.n_cells
+        return shapes | {"cells": (n_cells,)} if n_cells else shapes
 
     @property
     def component_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -56,6 +68,7 @@ class GaussianView(View):
 
     def log_joint(self, state: GaussianState, x: Array, z: Labels) -> float:
         """ln p(x, components, base | z) up to a constant."""
+        x = self.completed(state, x)
         return float(density.log_view(x, z, state.components, state.base, self.hyperprior))
 
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> GaussianState:
@@ -74,7 +87,7 @@ class GaussianView(View):
         within = _within_clusters(sums.counts, sums.scatters)
         dof = _likely_dof(sums.counts, sums.scatters, within, self.hyperprior.least_of_vectors)
         base = Base(np.zeros(self.n_dims), np.eye(self.n_dims), within, dof)
-        return GaussianState(conditionals.draw_components(stream_of(rng), sums, base), base)
+        return GaussianState(conditionals.draw_components(stream_of(rng), sums, base), base, self.start_cells(x))
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> GaussianState:
         """Base and components from (M2) to (M7)."""
@@ -93,18 +106,39 @@ class GaussianView(View):
         deviations = np.linalg.solve(np.swapaxes(factors[z], -1, -2), noise[..., None])[..., 0]
         return np.asarray(means[z] + deviations)
 
-    def record(self, state: GaussianState, x: Array, rows: Array) -> Gaussian:
-        """The state with its vectors as the sampler sees it."""
-        return Gaussian(x, rows, state.components, np.empty((0, self.n_dims, self.n_dims)), state.base, self.hyperprior)
+    def start_cells(self, x: Array) -> Array:
+        """The values of the cells that are not exact in complete vectors."""
+        return np.empty(0) if self.intervals is None else self.intervals.values(x)
 
-    def state(self, record: Gaussian) -> GaussianState:
+    def completed(self, state: GaussianState, x: Array) -> Array:
+        """The vectors with the cells that are not exact as they stand."""
+        if self.intervals is None or not self.intervals.n_cells:
+            return x
+        return self.intervals.record(state.cells, x)[1]
+
+    def observed(self, x: Array, before: Array) -> tuple["GaussianView", Array]:  # noqa: ARG002
+        """Complete vectors as they would be observed."""
+        return self if self.intervals is None else replace(self, intervals=self.intervals.observe(x)), x
+
+    def record(self, state: GaussianState, x: Array, rows: Array) -> Gaussian | IntervalGaussian:
+        """The state with its vectors as the sampler sees it; the vectors of a table, which change, copied."""
+        cores = np.empty((0, self.n_dims, self.n_dims))
+        if self.intervals is None:
+            return Gaussian(x, rows, state.components, cores, state.base, self.hyperprior)
+        cells, vectors, columns = self.intervals.record(state.cells, x)
+        return IntervalGaussian(vectors, columns, state.components, cores, state.base, self.hyperprior, cells)
+
+    def state(self, record: Gaussian | IntervalGaussian) -> GaussianState:
         """What a sweep has left, as a state."""
-        return GaussianState(record.components, record.base)
+        if self.intervals is None or not isinstance(record, IntervalGaussian):
+            return GaussianState(record.components, record.base)
+        return GaussianState(record.components, record.base, self.intervals.drawn(record.cells))
 
     def restored(self, parts: dict[str, Any]) -> GaussianState:
         """The state with these parts, by name."""
         base = Base(parts["base_mean"], parts["base_precision"], parts["base_covariance"], float(parts["base_dof"]))
-        return GaussianState(Components(parts["means"], parts["factors"]), base)
+        cells = np.asarray(parts.get("cells", np.empty(0)))
+        return GaussianState(Components(parts["means"], parts["factors"]), base, cells)
 
     def latent_prior(self, record: Gaussian) -> Components:
         """The prior of the latent vectors of each cluster."""
@@ -114,6 +148,13 @@ class GaussianView(View):
         """Whether clusters are so narrow in some direction that their variance is below the least, or is no number."""
         covariance = record.base.covariance
         return bool(covariance.size) and not (np.isfinite(covariance).all() and np.linalg.eigvalsh(covariance)[0] >= least)
+
+
+def no_table(n_users: int, n_components: int) -> IntervalGaussian:
+    """The record of a table's view of no dimensions."""
+    empty = np.empty((n_users, 0))
+    cells = Intervals(empty, empty, np.empty(0), np.empty((0, 0)), np.empty((0, 0))).record(np.empty(0), empty)[0]
+    return IntervalGaussian(*no_view(n_users, n_components), cells)
 
 
 def no_view(n_users: int, n_components: int) -> Gaussian:

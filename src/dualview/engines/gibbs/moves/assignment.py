@@ -21,7 +21,7 @@ from dualview.numerics.draws import invert_cumulative
 from dualview.numerics.messages import Message, listen, new_message, shift
 from dualview.numerics.streams import random
 from dualview.partitions.verbs import new_weight, opens, weight
-from dualview.views.verbs import adopt_each, open_column_each, retire_each, score_each, settle, weigh
+from dualview.views.verbs import adopt_each, complete_each, open_column_each, retire_each, score_each, settle, weigh
 
 BLOCK = 6000  # users of one table; not a power of two, so that a user's cells do not share a place in the cache
 
@@ -191,6 +191,7 @@ def assign_in_turn(rng, first, end, table, offset, auxiliary, scratch, state):
         z[u] = chosen
         if by_cluster:
             set_noise(u, state.noises[chosen], terms)
+        complete_each(rng, u, chosen, observed)
         if n_latent > 0:
             settle(rng, u, chosen, message, latent)
             if terms.gram.shape[0] == 0:

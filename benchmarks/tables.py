@@ -1,0 +1,86 @@
+"""What tables cost: sweeps with missing cells and categories against sweeps of complete numbers, in one run.
+
+    python -m benchmarks.tables [users]
+
+Users of five clusters have sixteen columns. All sixteen complete and continuous; eight of them as categories of four levels and
+a tenth of all cells missing; and all sixteen rounded to a tenth of a standard deviation. CPU seconds of a sweep of each kind
+after compilation, which is not counted.
+"""
+
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+
+from dualview.columns import Columns
+from dualview.engines.gibbs import GibbsEngine
+from dualview.inputs.cells import categories_of, cell_units, intervals_of
+from dualview.model import Model
+from dualview.partitions.priors import ChineseRestaurant
+from dualview.units import Whitening
+
+N_COLUMNS, N_CLUSTERS, N_SWEEPS = 16, 5, 6
+
+
+def table(n_users: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Columns of continuous numbers, and the users' clusters."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(N_CLUSTERS, size=n_users)
+    values = 2.0 * rng.standard_normal((N_CLUSTERS, N_COLUMNS))[z] + rng.standard_normal((n_users, N_COLUMNS))
+    return pd.DataFrame(values, columns=[f"x{j}" for j in range(N_COLUMNS)]), z
+
+
+def mixed(users: pd.DataFrame) -> pd.DataFrame:
+    """Half of the columns as categories, and a tenth of all cells missing."""
+    rng, made = np.random.default_rng(1), users.copy()
+    for j in range(N_COLUMNS // 2, N_COLUMNS):
+        made[f"x{j}"] = pd.qcut(users[f"x{j}"], 4, labels=list("abcd")).cat.as_unordered()
+    return made.mask(rng.random(made.shape) < 0.1)
+
+
+def complete(users: pd.DataFrame) -> Model:
+    """The model of complete numbers."""
+    values = users.to_numpy()
+    return Model(ChineseRestaurant(), np.ascontiguousarray(Whitening.of_data(values).to_working(values)), n_users=len(users))
+
+
+def tabular(users: pd.DataFrame) -> Model:
+    """The model of a table."""
+    codebook = Columns.from_table(users)
+    cells = codebook.cells(users)
+    units = cell_units(cells, [column.name for column in codebook.gaussian], None)
+    intervals = intervals_of(cells, codebook, units)
+    working = np.ascontiguousarray(units.to_working(intervals.start))
+    others = categories_of(cells, codebook)
+    return Model(ChineseRestaurant(), working, n_users=len(users), others=others, intervals=intervals)
+
+
+def seconds(model: Model, z: np.ndarray) -> float:
+    """CPU seconds of a sweep."""
+    rng, engine = np.random.default_rng(2), GibbsEngine()
+    state = engine.step(rng, model, engine.start(rng, model, z))
+    began = time.process_time()
+    for _ in range(N_SWEEPS):
+        state = engine.step(rng, model, state)
+    return (time.process_time() - began) / N_SWEEPS
+
+
+def main(n_users: int = 100_000) -> None:
+    """Print a row per table."""
+    users, z = table(n_users)
+    models = {
+        "16 continuous columns, complete": complete(users),
+        "8 continuous and 8 nominal columns, 10 % of cells missing": tabular(mixed(users)),
+        "16 columns rounded to 0.1": tabular(users.round(1)),
+    }
+    first = None
+    print(f"{n_users:,} users, CPU seconds of a sweep")
+    for name, model in models.items():
+        taken = seconds(model, z)
+        first = taken if first is None else first
+        print(f"{name:60s} {taken:8.3f} {taken / first:6.2f} x")
+
+
+if __name__ == "__main__":
+    main(*(int(value) for value in sys.argv[1:2]))

@@ -1,0 +1,174 @@
+"""Cells of a table that are known to an interval only, (M14): missing, censored, rounded, counts, ordered levels.
+
+The view's vectors are complete; cells that are not exact are drawn with the rest. Intervals belong to columns of the data,
+while vectors are in working units: x̃ = L⁻¹(x − m). So cells are drawn in the data's units, and their users' vectors are made
+from them again.
+
+Missing cells are integrated out while a user chooses its cluster, and drawn together right afterwards, so that both move as
+one. Other cells stay where they are while it chooses, and are drawn one after the other, (C16).
+
+With T the upper factor of a component's precision in working units, A = L⁻ᵀ T is one in the data's: S = A Aᵀ.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.numerics.compiling import compiled, in_place
+from dualview.numerics.draws import normal
+from dualview.numerics.truncated import truncated_normal
+from dualview.views.base import Array
+
+
+class Cells(NamedTuple):
+    """The cells of user u: from starts[u] to starts[u + 1], the missing ones first.
+
+    columns (n,), lows (n,), highs (n,): where cells are and the bounds of their intervals. n_missing (U,). values (U, D): the
+    whole table. Bounds and values are in the data's units. mean (D,): m. inverse (D, D): L⁻¹.
+    """
+
+    starts: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    lows: Array
+    highs: Array
+    n_missing: NDArray[np.int64]
+    values: Array
+    mean: Array
+    inverse: Array
+
+
+@in_place
+def whiten(u, cells, vectors, rows):
+    """In place: the vector of user u, from its values."""
+    for i in range(vectors.shape[1]):
+        total = 0.0
+        for j in range(i + 1):
+            total += cells.inverse[i, j] * (cells.values[u, j] - cells.mean[j])
+        vectors[u, i] = total
+        rows[i, u] = total
+
+
+@compiled
+def put_in(drawn, cells, vectors, rows):
+    """In place: drawn values (n,) into the cells, and the vectors of their users."""
+    for u in range(vectors.shape[0]):
+        for i in range(cells.starts[u], cells.starts[u + 1]):
+            cells.values[u, cells.columns[i]] = drawn[i]
+        if cells.starts[u + 1] > cells.starts[u]:
+            whiten(u, cells, vectors, rows)
+
+
+@in_place
+def take_out(row, at, cells):
+    """In place: the cells' values into a row from a place on; returns the place after them."""
+    for u in range(cells.starts.shape[0] - 1):
+        for i in range(cells.starts[u], cells.starts[u + 1]):
+            row[at + i] = cells.values[u, cells.columns[i]]
+    return at + cells.columns.shape[0]
+
+
+@in_place
+def project(vector, mean, factor, projection):
+    """In place: projection = Tᵀ(x̃ − μ)."""
+    for i in range(vector.shape[0]):
+        projection[i] = 0.0
+        for j in range(i + 1):
+            projection[i] += factor[j, i] * (vector[j] - mean[j])
+
+
+@in_place
+def data_row(column, inverse, factor, row):
+    """In place: the row of A of one column of the data."""
+    for i in range(row.shape[0]):
+        row[i] = 0.0
+        for j in range(column, i + 1):  # L⁻¹ is lower triangular, T upper
+            row[i] += inverse[j, column] * factor[j, i]
+
+
+@in_place
+def dot(first, second):
+    """Σ a_i b_i."""
+    total = 0.0
+    for i in range(first.shape[0]):
+        total += first[i] * second[i]
+    return total
+
+
+@in_place
+def log_integral(n, matrix, linear):
+    """ln ∫ exp(−xᵀS x/2 − vᵀx) dx over n numbers; S = matrix, of which the lower half counts, v = linear; both are used up."""
+    total = 0.5 * n * math.log(2.0 * math.pi)
+    for i in range(n):
+        for j in range(i + 1):
+            rest = matrix[i, j]
+            for k in range(j):
+                rest -= matrix[i, k] * matrix[j, k]
+            matrix[i, j] = rest / matrix[j, j] if j < i else math.sqrt(rest)
+        for k in range(i):
+            linear[i] -= matrix[i, k] * linear[k]
+        linear[i] /= matrix[i, i]
+        total += 0.5 * linear[i] * linear[i] - math.log(matrix[i, i])
+    return total
+
+
+@compiled
+def integrate_out(table, offset, first, end, column, mean, factor, vectors, cells):
+    """In place on the table: from ln p(x̃ | component) to ln p(what is not missing | component), up to a constant of the user.
+
+    The part of the quadratic form that missing cells can explain, and their volume: + vᵀ S_MM⁻¹ v / 2 − ln |S_MM| / 2 +
+    |M| ln 2π / 2, with v the rows of S (x − μ) that are missing.
+    """
+    n_dims = vectors.shape[1]
+    matrix, linear = np.empty((n_dims, n_dims)), np.empty(n_dims)
+    projection, rows = np.empty(n_dims), np.empty((n_dims, n_dims))
+    for d in range(n_dims):
+        data_row(d, cells.inverse, factor, rows[d])
+    for u in range(first, end):
+        n = cells.n_missing[u]
+        if n > 0 and table[column, u - offset] > -math.inf:
+            project(vectors[u], mean, factor, projection)
+            for i in range(n):
+                row = rows[cells.columns[cells.starts[u] + i]]
+                linear[i] = dot(row, projection)
+                for j in range(i + 1):
+                    matrix[i, j] = dot(row, rows[cells.columns[cells.starts[u] + j]])
+            table[column, u - offset] += log_integral(n, matrix, linear)
+
+
+@compiled
+def draw_cells(rng, u, mean, factor, cells, vectors, rows):
+    """In place: the cells of user u, whose component has this mean and this factor; its vector from them."""
+    start, n_dims = cells.starts[u], vectors.shape[1]
+    n, n_missing = cells.starts[u + 1] - start, cells.n_missing[u]
+    projection, directions = np.empty(n_dims), np.empty((n, n_dims))
+    project(vectors[u], mean, factor, projection)
+    for i in range(n):
+        data_row(cells.columns[start + i], cells.inverse, factor, directions[i])
+    draw_missing(rng, u, cells, projection, directions[:n_missing])
+    for i in range(n_missing, n):
+        at, d = start + i, cells.columns[start + i]
+        precision, before = dot(directions[i], directions[i]), cells.values[u, d]
+        centre = before - dot(directions[i], projection) / precision
+        drawn = truncated_normal(rng, centre, 1.0 / math.sqrt(precision), cells.lows[at], cells.highs[at])
+        cells.values[u, d] = drawn
+        for j in range(n_dims):
+            projection[j] += directions[i, j] * (drawn - before)
+    whiten(u, cells, vectors, rows)
+
+
+@compiled
+def draw_missing(rng, u, cells, projection, directions):
+    """In place on values and projection: the missing cells of user u, together; directions: their rows of A."""
+    n = directions.shape[0]
+    matrix, step = np.empty((n, n)), np.empty(n)
+    for i in range(n):
+        step[i] = -dot(directions[i], projection)
+        for j in range(n):
+            matrix[i, j] = dot(directions[i], directions[j])
+    normal(rng, step, matrix)
+    for i in range(n):
+        cells.values[u, cells.columns[cells.starts[u] + i]] += step[i]
+        for j in range(projection.shape[0]):
+            projection[j] += directions[i, j] * step[i]

@@ -1,0 +1,66 @@
+"""The Gaussian kind with cells that are known to an interval: its record, and what it does otherwise than the Gaussian kind."""
+
+from typing import NamedTuple
+
+from dualview.numerics.compiling import compiled, in_place
+from dualview.numerics.dispatch import register
+from dualview.numerics.hyperprior import Hyperprior
+from dualview.views.base import Array, Base, Components
+from dualview.views.gaussian import kind
+from dualview.views.gaussian.cells import Cells, draw_cells, integrate_out, take_out
+from dualview.views.gaussian.splitting import split_start
+
+
+class IntervalGaussian(NamedTuple):
+    """A Gaussian view of a table as the sampler sees it: vectors and rows are complete, and change with the cells."""
+
+    vectors: Array
+    rows: Array
+    components: Components
+    cores: Array
+    base: Base
+    hyperprior: Hyperprior
+    cells: Cells
+
+
+@compiled
+def renewed(components, cores, base, view):
+    return IntervalGaussian(view.vectors, view.rows, components, cores, base, view.hyperprior, view.cells)
+
+
+@compiled
+def score(table, offset, first, end, column, view):
+    kind.score(table, offset, first, end, column, view)
+    mean, factor = view.components.means[column], view.components.factors[column]
+    integrate_out(table, offset, first, end, column, mean, factor, view.vectors, view.cells)
+
+
+@in_place
+def complete(rng, u, column, view):
+    if view.cells.starts[u + 1] > view.cells.starts[u]:
+        mean, factor = view.components.means[column], view.components.factors[column]
+        draw_cells(rng, u, mean, factor, view.cells, view.vectors, view.rows)
+
+
+@in_place
+def base_width(view):
+    return kind.base_width(view) + view.cells.columns.shape[0]
+
+
+@in_place
+def put_base(row, at, view):
+    return take_out(row, kind.put_base(row, at, view), view.cells)
+
+
+register(
+    IntervalGaussian,
+    **kind.FUNCTIONS
+    | {
+        "renewed": renewed,
+        "score": score,
+        "complete": complete,
+        "base_width": base_width,
+        "put_base": put_base,
+        "split_start": split_start,
+    },
+)

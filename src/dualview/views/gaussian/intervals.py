@@ -1,0 +1,84 @@
+"""Which cells of a table are known to an interval only, and how a complete table would be observed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.views.base import Array
+from dualview.views.gaussian.cells import Cells, put_in, take_out
+
+Coarsening = Callable[[Array], tuple[Array, Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Bounds of every cell of a table (U, D): low < high where the cell is not exact, (−∞, ∞) where it is missing, (M14).
+
+    Bounds are in the data's units. mean (D,) and factor (D, D): m and the lower factor L of the view's Σ. coarsen: what a
+    complete table (U, D) is observed as, for simulations; missing cells stay missing, and without it all others are exact.
+    """
+
+    low: Array
+    high: Array
+    mean: Array
+    factor: Array
+    inverse: Array
+    coarsen: Coarsening | None = None
+
+    @cached_property
+    def cells(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Users and columns of the cells that are not exact: by user, the missing ones first."""
+        users, columns = np.nonzero(self.low < self.high)
+        order = np.lexsort((columns, ~self.is_missing[users, columns], users))
+        return users[order], columns[order]
+
+    @cached_property
+    def is_missing(self) -> NDArray[np.bool_]:
+        """Missing cells (U, D)."""
+        return np.asarray(np.isneginf(self.low) & np.isposinf(self.high))
+
+    @property
+    def n_cells(self) -> int:
+        """Cells that are not exact."""
+        return len(self.cells[0])
+
+    @cached_property
+    def start(self) -> Array:
+        """A complete table to start from (U, D): the middle of an interval, its bound if it has one, m where it is missing."""
+        low = np.where(np.isfinite(self.low), self.low, self.high)
+        high = np.where(np.isfinite(self.high), self.high, self.low)
+        low[self.is_missing] = high[self.is_missing] = 0.0
+        return np.where(self.is_missing, self.mean, 0.5 * low + 0.5 * high)
+
+    def values(self, x: Array) -> Array:
+        """The values of the cells that are not exact, from complete vectors in working units."""
+        return np.asarray((self.mean + x @ self.factor.T)[self.cells])
+
+    def record(self, drawn: Array, x: Array) -> tuple[Cells, Array, Array]:
+        """Cells as the sampler sees them, with their values, and complete vectors (U, D) and rows (D, U)."""
+        users, columns = self.cells
+        counts = np.bincount(users, minlength=len(self.low))
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        low, high = self.low[self.cells], self.high[self.cells]
+        missing = np.bincount(users[self.is_missing[self.cells]], minlength=len(self.low))
+        cells = Cells(starts, columns, low, high, missing, self.start.copy(), self.mean, self.inverse)
+        vectors = x.copy()
+        rows = np.ascontiguousarray(vectors.T)
+        put_in(drawn, cells, vectors, rows)
+        return cells, vectors, rows
+
+    def drawn(self, cells: Cells) -> Array:
+        """The cells' values in a record."""
+        row = np.empty(self.n_cells)
+        take_out(row, 0, cells)
+        return row
+
+    def observe(self, x: Array) -> "Intervals":
+        """The intervals of another complete table, in working units: what is missing stays so."""
+        values = self.mean + x @ self.factor.T
+        low, high = (values, values) if self.coarsen is None else self.coarsen(values)
+        low, high = np.where(self.is_missing, -np.inf, low), np.where(self.is_missing, np.inf, high)
+        return Intervals(low, high, self.mean, self.factor, self.inverse, self.coarsen)

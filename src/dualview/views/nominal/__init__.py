@@ -1,0 +1,1 @@
+"""Categories: columns of levels without an order."""

@@ -1,0 +1,152 @@
+"""Joint tests of the sampler with tables of mixed kinds, a third of their cells missing, and mutants that they must reject."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import checks
+from checks import REJECT, LostChainsError, assert_joint, by_blocks, changed, install, joint_test, worst
+from dualview.behaviors.likelihoods.threads import ThreadRegression
+from dualview.model import Model, Observed
+from dualview.partitions.alpha import Gamma
+from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
+from dualview.units import Whitening
+from dualview.views import Intervals, NominalView
+from dualview.views.gaussian import cells
+from dualview.views.nominal import conditionals, splitting
+from dualview.views.nominal import kind as nominal
+
+N_USERS, N_THREADS, STEP = 6, 4, 0.8
+MEAN, FACTOR = np.array([0.5, -1.0]), np.array([[1.2, 0.0], [0.5, 0.9]])
+SHARES = (0.5, 0.3, 0.2), (0.6, 0.4)
+
+
+def slow(case: Any) -> Any:
+    return pytest.param(case, marks=pytest.mark.slow)
+
+
+def coarsened(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first column as it is, the second rounded."""
+    low = values.copy()
+    low[:, 1] = np.floor(values[:, 1] / STEP) * STEP
+    high = low.copy()
+    high[:, 1] += STEP
+    return low, high
+
+
+def intervals() -> Intervals:
+    hidden = np.zeros((N_USERS, 2))
+    hidden[0, 0] = hidden[1, 1] = hidden[3] = np.inf
+    return Intervals(-hidden, hidden, MEAN, FACTOR, np.linalg.inv(FACTOR), coarsened)
+
+
+def categories() -> dict[str, Observed]:
+    codes = np.zeros((N_USERS, 2))
+    codes[0, 0] = codes[3, 1] = codes[4, 0] = codes[4, 1] = -1.0
+    return {"categories": Observed(NominalView(SHARES), codes)}
+
+
+def regression() -> ThreadRegression:
+    design = np.random.default_rng(99).integers(0, 2, (N_THREADS, N_USERS)).astype(float)
+    empty = np.empty((0, 0))
+    units = Whitening(np.empty(0), empty, empty)
+    return ThreadRegression(design, np.empty((N_THREADS, 0)), np.zeros(N_THREADS), noise_variance=1.0, coefficient_units=units)
+
+
+def model(partition: Any, likelihood: Any = None, pooled: bool = False) -> Model:
+    x = np.zeros((N_USERS, 2))
+    return Model(partition, x, likelihood, N_USERS, pooled=pooled, others=categories(), intervals=intervals())
+
+
+MODELS = {
+    "table alone": lambda: model(ChineseRestaurant(Gamma(2.0, 2.0))),
+    "process": lambda: model(ChineseRestaurant(), regression()),
+    "three clusters": lambda: model(FiniteDirichlet(3), regression()),
+    "pooled": lambda: model(ChineseRestaurant(), regression(), pooled=True),
+}
+
+
+def statistics(model: Model, state: Any) -> dict[str, float]:
+    """Those of every model, and of cells, levels, shares and concentrations."""
+    x = model.views["features"].completed(state.views["features"], model.features)
+    values, codes = np.arctan(MEAN + x @ FACTOR.T), model.others["categories"].vectors
+    view = state.views["categories"]
+    theta = np.exp(view.logs)
+    seen = codes[:, 0] >= 0
+    own = {
+        "missing cell": values[0, 0],
+        "missing beside rounded": values[1, 1],
+        "missing row": values[3, 0] * values[3, 1],
+        "spread of missing cells": abs(values[3, 0] - values[3, 1]),
+        "rounded cell": values[2, 1],
+        "place in the interval": np.mod(np.tan(values[2, 1]) / STEP, 1.0),
+        "cells of two users": (state.z[1] == state.z[2]) * abs(values[1, 1] - values[2, 1]),
+        "share": theta[:, 0].mean(),
+        "spread of shares": np.abs(theta[:, 3] - 0.6).mean(),
+        "concentration": np.log(view.concentrations).mean(),
+        "level": (codes[seen, 0] == 0).mean(),
+        "fit": np.mean(theta[state.z[seen], codes[seen, 0].astype(int)]),
+        "levels of two users": (codes[1, 1] == codes[2, 1]) * (state.z[1] == state.z[2]),
+    }
+    return checks.statistics(model, state) | own
+
+
+@pytest.mark.parametrize("name", ["process", *map(slow, ["table alone", "three clusters", "pooled"])])
+def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
+    assert_joint(MODELS[name](), seed=0, look=statistics)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["process", "three clusters", "pooled"])
+def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_blocks(monkeypatch, 2)
+    assert_joint(MODELS[name](), seed=0, look=statistics)
+
+
+MUTANTS = {
+    "missing cells without their volume": lambda: [
+        changed(cells.log_integral, "0.5 * linear[i] * linear[i] - math.log(matrix[i, i])", "0.5 * linear[i] * linear[i]")
+    ],
+    "missing cells at the wrong side": lambda: [
+        changed(cells.draw_missing, "-dot(directions[i], projection)", "dot(directions[i], projection)")
+    ],
+    "missing cells one by one": lambda: [
+        changed(cells.draw_missing, "dot(directions[i], directions[j])", "dot(directions[i], directions[j]) * (i == j)")
+    ],
+    "rounded cells too free": lambda: [changed(cells.draw_cells, "1.0 / math.sqrt(precision)", "3.0 / math.sqrt(precision)")],
+    "rounded cells without the other columns": lambda: [
+        changed(cells.draw_cells, "before - dot(directions[i], projection) / precision", "before")
+    ],
+    "shares from too many users": lambda: [
+        changed(
+            conditionals.draw_shares,
+            "concentrations[j] * shares[i] + counts[i]",
+            "concentrations[j] * shares[i] + 2.0 * counts[i]",
+        )
+    ],
+    "concentrations without the number of users": lambda: [
+        changed(conditionals.log_evidence, "total - log_rising(concentration, n) if n > 0.0 else total", "total - 0.5 * n")
+    ],
+    "shares of whoever opens a cluster from the prior": lambda: [
+        changed(
+            nominal.adopt, "counts[view.starts[j] + view.codes[j, u]] = 1.0", "counts[view.starts[j] + view.codes[j, u]] = 0.0"
+        )
+    ],
+    "splits that do not see levels": lambda: [
+        changed(splitting.log_weight, "total += log_evidence", "total += 0.0 * log_evidence")
+    ],
+}
+QUICK = {"missing cells without their volume", "shares from too many users"}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("mutant", [name if name in QUICK else slow(name) for name in MUTANTS])
+def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_blocks(monkeypatch, 3)
+    install(monkeypatch, *MUTANTS[mutant]())
+    try:
+        _, size = worst(joint_test(MODELS["table alone"](), seed=0, look=statistics))
+    except LostChainsError:
+        return
+    assert size > REJECT

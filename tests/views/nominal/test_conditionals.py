@@ -1,0 +1,88 @@
+"""(C17) and (C18): each is the joint density up to a constant."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import gammaln
+
+import checks
+from dualview.numerics.streams import stream_of
+from dualview.views.nominal import conditionals
+from dualview.views.nominal.view import NominalState, NominalView
+
+SHARES = (0.5, 0.3, 0.2), (0.6, 0.4)
+VIEW = NominalView(SHARES)
+Z = np.array([0, 1, 0, 0, 1, 1, 0])
+CODES = np.array([[0, 1], [2, -1], [0, 0], [1, 0], [-1, -1], [2, 1], [0, 1]], dtype=float)
+LEVELS = np.array([[3.0, 1.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 0.0, 1.0]])
+
+
+def state(rng):
+    return VIEW.draw_prior(rng, 2)
+
+
+def test_missing_cells_are_in_no_count():
+    found = conditionals.count_levels(Z, 0, len(Z), np.ascontiguousarray(CODES.T).astype(np.int64), VIEW.starts, 2)
+    np.testing.assert_array_equal(found, LEVELS)
+
+
+def test_shares_by_ratio():
+    rng = np.random.default_rng(0)
+    start = state(rng)
+    differences = []
+    for _ in range(6):
+        theta = rng.dirichlet(np.ones(3))
+        logs = start.logs.copy()
+        logs[0, :3] = np.log(theta)
+        joint = VIEW.log_joint(NominalState(logs, start.concentrations), CODES, Z)
+        law = stats.dirichlet(start.concentrations[0] * np.array(SHARES[0]) + LEVELS[0, :3])
+        differences.append(joint - law.logpdf(theta))
+    assert np.ptp(differences) < 1e-9
+
+
+def test_concentration_by_ratio_with_shares_integrated_out():
+    """ln ∫ joint dθ by the identity joint(θ) / p(θ | γ, levels), at any θ."""
+    rng = np.random.default_rng(1)
+    start = state(rng)
+    differences = []
+    for value in np.linspace(-1.0, 3.0, 7):
+        concentrations = np.array([np.exp(value), start.concentrations[1]])
+        joint = VIEW.log_joint(NominalState(start.logs, concentrations), CODES, Z)
+        for k in range(2):
+            law = stats.dirichlet(np.exp(value) * np.array(SHARES[0]) + LEVELS[k, :3])
+            joint -= law.logpdf(np.exp(start.logs[k, :3]) / np.exp(start.logs[k, :3]).sum())
+        column = conditionals._Column(LEVELS[:, :3], np.array(SHARES[0]))
+        differences.append(joint + value - conditionals.log_concentration_density(value, column))
+    assert np.ptp(differences) < 1e-9
+
+
+def test_evidence_is_that_of_a_dirichlet_multinomial():
+    shares, levels = np.array([0.2, 0.5, 0.3]), np.array([2.0, 0.0, 5.0])
+    for gamma in (0.3, 4.0, 1e7):
+        weights = gamma * shares
+        expected = gammaln(gamma) - gammaln(gamma + 7) + (gammaln(weights + levels) - gammaln(weights)).sum()
+        assert conditionals.log_evidence(levels, shares, gamma) == pytest.approx(expected, rel=1e-7)
+
+
+def test_drawn_shares_have_the_moments_of_their_law():
+    rng, n = stream_of(np.random.default_rng(2)), 4000
+    concentrations, draws = np.array([2.0, 0.05]), np.empty((n, 5))
+    for i in range(n):
+        conditionals.draw_shares(rng, LEVELS[0], VIEW.starts, VIEW.flat, concentrations, draws[i])
+    assert np.isfinite(draws).all()
+    theta = np.exp(draws)
+    for part, gamma in ((slice(0, 3), 2.0), (slice(3, 5), 0.05)):
+        law = stats.dirichlet(gamma * VIEW.flat[part] + LEVELS[0, part])
+        np.testing.assert_allclose(theta[:, part].sum(axis=1), 1.0)
+        error = np.sqrt(law.var() / n)
+        assert (np.abs(theta[:, part].mean(axis=0) - law.mean()) < 5.0 * error).all()
+
+
+def test_shares_of_a_tiny_concentration_stay_finite():
+    """A Dirichlet law with parameters of 1e-4 has draws below all numbers; their logarithms are none of them."""
+    view = NominalView(((0.5, 0.5),))
+    logs, rng = np.empty(2), stream_of(np.random.default_rng(3))
+    for _ in range(50):
+        conditionals.draw_shares(rng, np.zeros(2), view.starts, view.flat, np.array([2e-4]), logs)
+        assert np.isfinite(logs).all()
+        assert checks.worst({"sum": float(abs(np.exp(logs).sum() - 1.0))})[1] < 1e-9
