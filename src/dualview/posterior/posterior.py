@@ -462,7 +462,10 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
     if likelihood is not None:
         params = {name.removeprefix("params."): fixed[name] for name in fixed if name.startswith("params.")}
         for name, values in likelihood.reported(params).items():
-            variables[name] = _squeezed(("user",) if name in likelihood.per_user else _DIMS.get(name, ()), values)
+            dims = ("user",) if name in likelihood.per_user else _DIMS.get(name, ())
+            if name == "slopes" and "categories.concentrations" in fixed:
+                dims = ("function", "slope")  # of features and of levels
+            variables[name] = _squeezed(dims, values)
         if "latent" in fixed:
             variables["latent"] = _squeezed(("user", "function"), units["behavior"].vectors(fixed["latent"]))
     for view, unit in units.items():

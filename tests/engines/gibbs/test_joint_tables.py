@@ -7,13 +7,15 @@ import pytest
 
 import checks
 from checks import REJECT, LostChainsError, assert_joint, by_blocks, changed, install, joint_test, worst
+from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.model import Model, Observed
 from dualview.partitions.alpha import Gamma
-from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
-from dualview.units import Whitening
+from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
+from dualview.units import GaussianPrior, Whitening
 from dualview.views import Intervals, NominalView
-from dualview.views.gaussian import cells
+from dualview.views.gaussian import cells, linked_cells
+from dualview.views.gaussian import view as gaussian_view
 from dualview.views.nominal import conditionals, splitting
 from dualview.views.nominal import kind as nominal
 
@@ -59,11 +61,24 @@ def model(partition: Any, likelihood: Any = None, pooled: bool = False) -> Model
     return Model(partition, x, likelihood, N_USERS, pooled=pooled, others=categories(), intervals=intervals())
 
 
+def linked(partition: Any, pooled: bool = False) -> Model:
+    """Latent vectors follow both columns and all levels."""
+    others, x = categories(), np.zeros((N_USERS, 2))
+    features = Model.design(x, others)
+    units = Whitening.of(GaussianPrior(np.zeros(1), np.eye(1)))
+    own = Whitening.of(GaussianPrior(MEAN, FACTOR @ FACTOR.T)).with_others(features.shape[1] - 2)
+    likelihood = LinkedLikelihood.of(regression(), features, units, own)
+    return Model(partition, x, likelihood, N_USERS, pooled=pooled, others=others, intervals=intervals())
+
+
 MODELS = {
     "table alone": lambda: model(ChineseRestaurant(Gamma(2.0, 2.0))),
     "process": lambda: model(ChineseRestaurant(), regression()),
     "three clusters": lambda: model(FiniteDirichlet(3), regression()),
     "pooled": lambda: model(ChineseRestaurant(), regression(), pooled=True),
+    "linked": lambda: linked(ChineseRestaurant()),
+    "linked, one cluster": lambda: linked(OneCluster()),
+    "linked and pooled": lambda: linked(FiniteDirichlet(3), pooled=True),
 }
 
 
@@ -89,16 +104,25 @@ def statistics(model: Model, state: Any) -> dict[str, float]:
         "fit": np.mean(theta[state.z[seen], codes[seen, 0].astype(int)]),
         "levels of two users": (codes[1, 1] == codes[2, 1]) * (state.z[1] == state.z[2]),
     }
+    if model.likelihood is not None and model.likelihood.follows_features:
+        f, slopes = model.functions(state)[:, 0], np.arctan(state.params["slopes"][0])
+        own |= {
+            "missing cell and slope": values[0, 0] * slopes[0],
+            "missing cell, slope and behaviour": np.sign(x[3, 0] * slopes[0]) * np.arctan(f[3]),
+            "rounded cell, slope and behaviour": np.sign(x[2, 1] * slopes[1]) * np.arctan(f[2]),
+            "what cells explain": np.arctan(np.log(1e-9 + np.mean((x @ state.params["slopes"][0, :2]) ** 2))),
+            "level, slope and behaviour": np.sign(slopes[2]) * (codes[1, 0] == 0) * np.arctan(f[1]),
+        }
     return checks.statistics(model, state) | own
 
 
-@pytest.mark.parametrize("name", ["process", *map(slow, ["table alone", "three clusters", "pooled"])])
+@pytest.mark.parametrize("name", ["process", *map(slow, [name for name in MODELS if name != "process"])])
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0, look=statistics)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["process", "three clusters", "pooled"])
+@pytest.mark.parametrize("name", ["process", "three clusters", "pooled", "linked"])
 def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     by_blocks(monkeypatch, 2)
     assert_joint(MODELS[name](), seed=0, look=statistics)
@@ -114,9 +138,9 @@ MUTANTS = {
     "missing cells one by one": lambda: [
         changed(cells.draw_missing, "dot(directions[i], directions[j])", "dot(directions[i], directions[j]) * (i == j)")
     ],
-    "rounded cells too free": lambda: [changed(cells.draw_cells, "1.0 / math.sqrt(precision)", "3.0 / math.sqrt(precision)")],
+    "rounded cells too free": lambda: [changed(cells.draw_along, "1.0 / math.sqrt(precision)", "3.0 / math.sqrt(precision)")],
     "rounded cells without the other columns": lambda: [
-        changed(cells.draw_cells, "before - dot(directions[i], projection) / precision", "before")
+        changed(cells.draw_along, "before - dot(directions[i], projection) / precision", "before")
     ],
     "shares from too many users": lambda: [
         changed(
@@ -137,6 +161,21 @@ MUTANTS = {
         changed(splitting.log_weight, "total += log_evidence", "total += 0.0 * log_evidence")
     ],
 }
+LINKED_MUTANTS = {  # model, function, what stands in it, what the mutant has
+    "cells that do not see behaviour": (
+        "linked, one cluster",
+        "draw_with_latent",
+        "[i, n_dims + a] -= ",
+        "[i, n_dims + a] -= 0.0 * ",
+    ),
+    "behaviour that does not follow cells": ("linked, one cluster", "draw_with_latent", "[u, a] -= ", "[u, a] -= 0.0 * "),
+    "cells that do not see observations": (
+        "linked and pooled",
+        "draw_with_observations",
+        "[i, n_dims + t] -= ",
+        "[i, n_dims + t] -= 0.0 * ",
+    ),
+}
 QUICK = {"missing cells without their volume", "shares from too many users"}
 
 
@@ -149,4 +188,13 @@ def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> Non
         _, size = worst(joint_test(MODELS["table alone"](), seed=0, look=statistics))
     except LostChainsError:
         return
+    assert size > REJECT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", LINKED_MUTANTS)
+def test_mutant_of_linked_cells_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, function, right, wrong = LINKED_MUTANTS[mutant]
+    monkeypatch.setattr(gaussian_view, function, changed(getattr(linked_cells, function), right, wrong).new)
+    _, size = worst(joint_test(MODELS[name](), seed=0, look=statistics))
     assert size > REJECT
