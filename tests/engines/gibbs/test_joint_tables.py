@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import checks
-from checks import REJECT, LostChainsError, assert_joint, by_blocks, changed, install, joint_test, worst
+from checks import REJECT, LostChainsError, assert_joint, by_blocks, changed, install, joint_test, mutate, worst
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.model import Model, Observed
@@ -161,20 +161,10 @@ MUTANTS = {
         changed(splitting.log_weight, "total += log_evidence", "total += 0.0 * log_evidence")
     ],
 }
-LINKED_MUTANTS = {  # model, function, what stands in it, what the mutant has
-    "cells that do not see behaviour": (
-        "linked, one cluster",
-        "draw_with_latent",
-        "[i, n_dims + a] -= ",
-        "[i, n_dims + a] -= 0.0 * ",
-    ),
-    "behaviour that does not follow cells": ("linked, one cluster", "draw_with_latent", "[u, a] -= ", "[u, a] -= 0.0 * "),
-    "cells that do not see observations": (
-        "linked and pooled",
-        "draw_with_observations",
-        "[i, n_dims + t] -= ",
-        "[i, n_dims + t] -= 0.0 * ",
-    ),
+LINKED_MUTANTS = {  # model, function, and the statement that is left out of it
+    "cells that do not see behaviour": ("linked, one cluster", "draw_with_latent", "directions[i, n_dims + a] -= "),
+    "behaviour that does not follow cells": ("linked, one cluster", "draw_with_latent", "deviations[u, a] -= "),
+    "cells that do not see observations": ("linked and pooled", "draw_with_observations", "directions[i, n_dims + t] -= "),
 }
 QUICK = {"missing cells without their volume", "shares from too many users"}
 
@@ -194,7 +184,8 @@ def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", LINKED_MUTANTS)
 def test_mutant_of_linked_cells_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    name, function, right, wrong = LINKED_MUTANTS[mutant]
-    monkeypatch.setattr(gaussian_view, function, changed(getattr(linked_cells, function), right, wrong).new)
+    name, function, statement = LINKED_MUTANTS[mutant]
+    wrong = mutate(getattr(linked_cells, function), statement, f"{statement}0.0 * ")
+    monkeypatch.setattr(gaussian_view, function, wrong)
     _, size = worst(joint_test(MODELS[name](), seed=0, look=statistics))
     assert size > REJECT
