@@ -121,6 +121,7 @@ def test_resume_says_what_is_gone(run: Path, tmp_path: Path, capsys: pytest.Capt
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_options_are_kept_as_they_were_asked(tmp_path: Path) -> None:
     """The command that a resumed run repeats is the first one's."""
     POSTS.rename(columns={"user": "member"}).to_csv(tmp_path / "posts.csv", index=False)

@@ -166,11 +166,11 @@ LINKED_MUTANTS = {  # model, function, and the statement that is left out of it
     "behaviour that does not follow cells": ("linked, one cluster", "draw_with_latent", "deviations[u, a] -= "),
     "cells that do not see observations": ("linked and pooled", "draw_with_observations", "directions[i, n_dims + t] -= "),
 }
-QUICK = {"missing cells without their volume", "shares from too many users"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("mutant", [name if name in QUICK else slow(name) for name in MUTANTS])
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     by_blocks(monkeypatch, 3)
     install(monkeypatch, *MUTANTS[mutant]())
