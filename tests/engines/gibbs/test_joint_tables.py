@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import checks
-from checks import REJECT, LostChainsError, assert_joint, by_blocks, changed, install, joint_test, mutate, worst
+from checks import REJECT, LostChainsError, assert_joint, by_blocks, changed, gibbs_step, install, joint_test, mutate, worst
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.model import Model, Observed
@@ -116,6 +116,19 @@ def statistics(model: Model, state: Any) -> dict[str, float]:
     return checks.statistics(model, state) | own
 
 
+def steps_to_a_table(rng: np.random.Generator, model: Model, state: Any) -> Any:
+    """Some steps to each set of data: new data bring new cells, and what a step leaves in them counts in the next only."""
+    for _ in range(5):
+        state = gibbs_step(rng, model, state)
+    return state
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["linked, one cluster", "linked and pooled"])
+def test_several_steps_to_a_table_leave_the_joint_prior_as_it_is(name: str) -> None:
+    assert_joint(MODELS[name](), seed=0, length=10, step=steps_to_a_table, look=statistics)
+
+
 @pytest.mark.parametrize("name", ["process", *map(slow, [name for name in MODELS if name != "process"])])
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0, look=statistics)
@@ -182,10 +195,11 @@ def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("mutant", LINKED_MUTANTS)
 def test_mutant_of_linked_cells_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, function, statement = LINKED_MUTANTS[mutant]
     wrong = mutate(getattr(linked_cells, function), statement, f"{statement}0.0 * ")
     monkeypatch.setattr(gaussian_view, function, wrong)
-    _, size = worst(joint_test(MODELS[name](), seed=0, look=statistics))
+    _, size = worst(joint_test(MODELS[name](), seed=0, length=10, step=steps_to_a_table, look=statistics))
     assert size > REJECT
