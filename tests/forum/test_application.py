@@ -13,8 +13,8 @@ import dualview as dv
 from dualview import cli
 from dualview.forum.example import example_people, example_posts
 
-SHORT = ["--warmup", "30", "--draws", "40", "--chains", "2", "--jobs", "1", "--quiet"]
-POSTS = example_posts(n_users=50, n_threads=450, seed=0)
+SHORT = ["--warmup", "30", "--draws", "40", "--chains", "2", "--jobs", "1", "--quiet", "--min-threads", "3"]
+POSTS = example_posts(n_users=80, n_threads=450, seed=0)  # with rates that users share, and a count among the features
 
 
 @pytest.fixture(scope="module")
@@ -142,15 +142,19 @@ def test_the_same_command_again_goes_on_and_another_is_refused(run: Path, capsys
     assert (run / "forum.json").read_bytes() == files["forum.json"]
 
 
-def test_the_scale_is_an_option_and_the_link_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    POSTS.to_csv(tmp_path / "posts.csv", index=False)
-    words = ["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path / "run"), *SHORT, "--behavior-prior", "likelihood"]
-    assert cli.main([*words, "--link", "linear"]) == 2
-    assert "link=linear needs features that are known exactly" in capsys.readouterr().err
+def test_the_link_and_the_scale_are_options_where_no_users_share_a_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example_posts(n_users=50, n_threads=450, seed=0).to_csv(tmp_path / "posts.csv", index=False)
+    words = ["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path / "run"), *SHORT[:-1]]
+    chosen = ["--link", "linear", "--behavior-prior", "likelihood"]
+    assert cli.main([*words, "3", *chosen]) == 2
+    assert "started_share, early_share, score, replies_per_post are counts or known to an interval" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-    assert cli.main(words) == 0
+    assert cli.main([*words, "5", *chosen]) == 0
+    assert "slopes" in dv.load(tmp_path / "run" / "posterior.nc")
     command = json.loads((tmp_path / "run" / "forum.json").read_text())["command"]
-    assert "--behavior-prior=likelihood" in command
+    assert "--link=linear --behavior-prior=likelihood" in command
     assert cli.main([*shlex.split(command)[1:], "--quiet"]) == 0
 
 
@@ -160,7 +164,7 @@ def test_the_model_sees_counts_and_intervals_in_their_own_units(run: Path, capsy
     assert post.cells is not None
     kinds = {column.name: column.kind for column in post.codebook.columns}
     assert list(kinds) == list(settings["features"])
-    assert "censored" in kinds.values()
+    assert {"censored", "continuous", "count"} == set(kinds.values())
     for name, words in settings["features"].items():
         assert (kinds[name] == "censored") == words.endswith("known to an interval")
         assert (kinds[name] == "count") == words.startswith("count")

@@ -74,7 +74,6 @@ def run_forum(
     With ``example`` the posts are made, from the sampler's seed, and written to the folder.
     """
     check_settings(settings)
-    _refuse_link(settings)
     say = _silent if quiet else _aloud
     clock = _Clock()
     _require_pyarrow()
@@ -83,6 +82,7 @@ def run_forum(
     say("Making a forum." if posts is None else f"Reading {posts}.")
     made = example_posts(seed=settings.seed) if posts is None else None
     data = forum_data(posts if made is None else made, options)
+    _check_link(settings, data)
     clock.mark("read")
     for note in data.notes:
         say(note[0].upper() + note[1:] + ".")
@@ -133,11 +133,13 @@ def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = Fal
     return run_forum(posts, out, ForumOptions.of(asked), request.settings, example=posts is None, n_jobs=n_jobs, quiet=quiet)
 
 
-def _refuse_link(settings: Settings) -> None:
-    if settings.link is not None:
+def _check_link(settings: Settings, data: ForumData) -> None:
+    """Raise where a link is asked for and features are not exact numbers, before anything is written."""
+    inexact = [str(name) for name, kind in data.features.dtypes.items() if kind != np.float64]
+    if settings.link is not None and inexact:
         raise InputError(
-            f"link={settings.link} needs features that are known exactly, and those of a forum are counts, and rates that are "
-            "known to an interval. Leave link out."
+            f"link={settings.link} needs features that are known exactly; {', '.join(inexact)} are counts or known to an "
+            "interval, because users share their values. Leave link out."
         )
 
 
