@@ -160,7 +160,9 @@ def test_dates_in_the_place_of_numbers(fit: Callable[..., Line]) -> None:
     line.assert_refused("threads.parquet: the outcome must be a number")
     line = fit(csv_of(USERS), parquet_of(THREADS.assign(weight=dates)), threads="threads.parquet")
     line.assert_refused("threads.parquet: column 'weight' must hold numbers")
-    fit(parquet_of(USERS.assign(posts=dates[:12])), users="users.parquet").assert_refused("users.parquet", "got dates", "posts")
+    fit(parquet_of(USERS.assign(posts=dates[:12])), users="users.parquet").assert_refused(
+        "users.parquet", "holds dates", "posts"
+    )
 
 
 def test_nul_characters(fit: Callable[..., Line], tmp_path: Path) -> None:

@@ -69,14 +69,12 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int) -> list[t
     view = NominalView((SHARES,))
     model = Model(partition, known.start, None, 5, others={"categories": Observed(view, CODES)}, intervals=known)
     features, codes = model.views["features"], np.ascontiguousarray(CODES.T).astype(np.int64)
-    z, cells, draws = np.zeros(5, dtype=np.int64), known.values(known.start), []
-    n_components = partition.n_components or 1
+    z, draws, n_components = np.zeros(5, dtype=np.int64), [], partition.n_components or 1
+    components, cells = gaussian.draw_from_base(stream_of(rng), n_components, FIXED), known.values(known.start)
     for _ in range(n):
-        stream = stream_of(rng)
-        n_components = partition.n_components or int(z.max()) + 1
-        blank = GaussianState(gaussian.draw_from_base(stream, n_components, FIXED), FIXED, cells)
-        x = features.completed(blank, model.features)
-        sums = gaussian.cluster_sums(x, z, np.zeros((n_components, 1)))
+        stream, n_components = stream_of(rng), len(components.means)
+        x = features.completed(GaussianState(components, FIXED, cells), model.features)
+        sums = gaussian.cluster_sums(x, z, components.means)
         levels, logs = count_levels(z, 0, 5, codes, view.starts, n_components), np.empty((n_components, 3))
         for k in range(n_components):
             draw_shares(stream, levels[k], view.starts, view.flat, np.array([GAMMA]), logs[k])
@@ -86,7 +84,7 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int) -> list[t
         }
         working = GibbsEngine(2).working_state(model, State(z, ALPHA, views), Terms.none(5))
         after = engine._after(model, blocks.assign(stream, split_merge.run(stream, working)), None, {})
-        z, cells = after.z, after.views["features"].cells
+        z, (components, _, cells) = after.z, after.views["features"]
         seen: dict[int, int] = {}
         draws.append(tuple(seen.setdefault(int(k), len(seen)) for k in z))
     return draws
@@ -101,7 +99,7 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int) -> list[t
 )
 def test_frequencies_of_partitions(partition: PartitionPrior, kind: tuple) -> None:
     expected = exact(kind)
-    draws = chain(np.random.default_rng(1), partition, 20_000)
+    draws = chain(np.random.default_rng(1), partition, 10_000)
     frequent = [labels for labels, probability in expected.items() if probability > 0.01]
     hits = np.array([[draw == labels for labels in frequent] for draw in draws], dtype=float)
     scores = batch_scores(hits, np.array([expected[labels] for labels in frequent]))

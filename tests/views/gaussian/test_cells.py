@@ -11,7 +11,7 @@ from dualview.partitions.alpha import Gamma
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from dualview.views import GaussianView, Intervals
 from dualview.views.gaussian import cells as kernels
-from dualview.views.gaussian.kind import score
+from dualview.views.gaussian.interval_kind import score
 
 MEAN = np.array([0.3, -1.0, 2.0])
 FACTOR = np.array([[1.5, 0.0, 0.0], [0.4, 0.8, 0.0], [-0.6, 0.3, 2.0]])
