@@ -315,7 +315,7 @@ class Candidates:
     @cached_property
     def overlap(self) -> Array:
         """Share of each row's users that is in each cluster of the estimate, (R, C + 1); the last column is a fresh cluster."""
-        labels = self._post.partition("dahl")
+        labels = self._post.partition()
         table = self._post.components
         counts = np.zeros((len(table["owner"]), int(labels.max()) + 1))
         for members in self._members:

@@ -7,6 +7,7 @@ import numpy as np
 
 from dualview.columns import Cells, Columns
 from dualview.posterior import Posterior
+from dualview.posterior.certainty import certainty_text
 from dualview.posterior.partition import PartitionEstimate
 from dualview.report.numbers import counted, listed, number, share
 
@@ -111,6 +112,7 @@ def roles_intro(post: Posterior, estimate: PartitionEstimate, n_roles: int) -> l
         text,
         f"A user's certainty is the probability of being together with another member of the role, taken at random; over all "
         f"users it is {share(certainty)} on average. Typical members are sure ones with features near the role's medians.",
+        certainty_text(post.flat("z"), estimate, "role"),
     ]
 
 

@@ -110,6 +110,8 @@ def statistics(model: Model, state: Any) -> dict[str, float]:
             "missing cell and slope": values[0, 0] * slopes[0],
             "missing cell, slope and behaviour": np.sign(x[3, 0] * slopes[0]) * np.arctan(f[3]),
             "rounded cell, slope and behaviour": np.sign(x[2, 1] * slopes[1]) * np.arctan(f[2]),
+            "missing cell, slope and deviation": np.sign(x[3, 0] * slopes[0]) * np.arctan(state.latent[3, 0]),
+            "deviations of users with cells": np.arctan(state.latent[[0, 1, 3], 0] ** 2).mean(),
             "what cells explain": np.arctan(np.log(1e-9 + np.mean((x @ state.params["slopes"][0, :2]) ** 2))),
             "level, slope and behaviour": np.sign(slopes[2]) * (codes[1, 0] == 0) * np.arctan(f[1]),
         }
@@ -201,5 +203,5 @@ def test_mutant_of_linked_cells_is_rejected(mutant: str, monkeypatch: pytest.Mon
     name, function, statement = LINKED_MUTANTS[mutant]
     wrong = mutate(getattr(linked_cells, function), statement, f"{statement}0.0 * ")
     monkeypatch.setattr(gaussian_view, function, wrong)
-    _, size = worst(joint_test(MODELS[name](), seed=0, length=10, step=steps_to_a_table, look=statistics))
+    _, size = worst(joint_test(MODELS[name](), seed=0, n_chains=500, length=10, step=steps_to_a_table, look=statistics))
     assert size > REJECT
