@@ -70,14 +70,14 @@ def test_tables_hide_known_cells_only() -> None:
 
 
 def test_a_cell_given_the_rest_is_the_conditional_of_its_clusters_gaussian() -> None:
-    from benchmarks.cells.methods import _given_the_rest
+    from benchmarks.cells.mixture import given_the_rest
 
     rng = np.random.default_rng(0)
     users = pd.DataFrame(rng.standard_normal((30, 3)) @ rng.standard_normal((3, 3)), columns=list("abc"))
     users["b"] = users["b"].round(1)
     users = users.mask(rng.random(users.shape) < 0.2)
     post = dv.DualViewMixture(n_warmup=5, n_draws=4, n_chains=2).fit(users).posterior_
-    means, sds = _given_the_rest(post)
+    means, sds = given_the_rest(post)
     for s, u, j in [(0, 0, 0), (3, 7, 1), (7, 29, 2)]:
         row = np.searchsorted(post.components["owner"], s) + post.flat("z")[s, u]
         factor = post.components["features.factors"][row]

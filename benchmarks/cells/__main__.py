@@ -1,4 +1,4 @@
-"""Held-out cells of six public tables: ``python -m benchmarks.cells [--masks 3] [--tables NAME …] [--methods NAME …]``.
+"""Held-out cells of six public tables: ``python -m benchmarks.cells [--masks 3] [--tables NAME …] [--keep FOLDER]``.
 
 A tenth, three tenths and half of the known cells are hidden at random, several times. Each method fits the rest and says what
 the hidden cells may be. Prints, as Markdown, mean log scores of a cell, differences, and calibration. Lace and StepMix come
@@ -7,17 +7,21 @@ with ``pip install -e '.[benchmarks]'``; a method whose package is missing is le
 
 import argparse
 import importlib.util
+import io
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.cells.methods import METHODS, NEEDED, Problem
+from benchmarks.cells.methods import METHODS, NEEDED
+from benchmarks.cells.problem import Problem
 from benchmarks.cells.scores import COVERAGES, LEVELS, Scored, calibration_error, scored
 from benchmarks.cells.tables import TABLES, Table
+from dualview.files.writing import make_folder, write_whole
 
 Array = NDArray[np.float64]
 
@@ -57,7 +61,25 @@ def score(problem: Problem, method: str) -> tuple[Scored, Scored, float]:
     return numbers, levels, seconds
 
 
-def results(tables: Sequence[Table], methods: Sequence[str], n_masks: int) -> Iterator[Result]:
+def kept_score(problem: Problem, method: str, path: Path | None) -> tuple[Scored, Scored, float]:
+    """``score``, from a file where there is one; without one it is written."""
+    if path is None:
+        return score(problem, method)
+    if not path.exists():
+        *parts, seconds = score(problem, method)
+        named = {
+            f"{name}_{field}": value for name, part in zip("nl", parts, strict=True) for field, value in part._asdict().items()
+        }
+        content = io.BytesIO()
+        np.savez(content, seconds=seconds, **named)
+        make_folder(path.parent)
+        write_whole(path, content.getvalue())
+    with np.load(path) as found:
+        numbers, levels = (Scored(*(found[f"{name}_{field}"] for field in Scored._fields)) for name in "nl")
+        return numbers, levels, float(found["seconds"])
+
+
+def results(tables: Sequence[Table], methods: Sequence[str], n_masks: int, folder: Path | None) -> Iterator[Result]:
     """Every method on every masked table."""
     for table in tables:
         place = list(TABLES).index(table.name)
@@ -65,7 +87,8 @@ def results(tables: Sequence[Table], methods: Sequence[str], n_masks: int) -> It
             for mask in range(n_masks):
                 problem = Problem(table, table.hide(share, [place, round(100 * share), mask]), mask)
                 for method in methods:
-                    numbers, levels, seconds = score(problem, method)
+                    path = None if folder is None else folder / f"{table.name}-{round(100 * share)}-{mask}-{method}.npz"
+                    numbers, levels, seconds = kept_score(problem, method, path)
                     result = Result(method, table.name, share, mask, numbers, levels, seconds)
                     print(
                         f"{table.name} {share} {mask} {method} {result.mean:.4f} {seconds:.1f} s", file=sys.stderr, flush=True
@@ -141,9 +164,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--masks", type=int, default=3, help="of each table and share")
     parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(TABLES))
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--keep", type=Path, default=None, help="a folder for finished scores: to continue, or to print again")
     plan = parser.parse_args(arguments)
     methods = list(available(plan.methods))
-    found = list(results([TABLES[name]() for name in plan.tables], methods, plan.masks))
+    found = list(results([TABLES[name]() for name in plan.tables], methods, plan.masks, plan.keep))
     for share in SHARES:
         print("\n".join(score_table(found, share, plan.tables, methods)), end="\n\n")
     print("\n".join(calibration_table(found, methods)))
