@@ -11,6 +11,7 @@ import io
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,19 +82,15 @@ def kept_score(problem: Problem, method: str, path: Path | None) -> tuple[Scored
 
 def results(tables: Sequence[Table], methods: Sequence[str], n_masks: int, folder: Path | None) -> Iterator[Result]:
     """Every method on every masked table."""
-    for table in tables:
-        place = list(TABLES).index(table.name)
-        for share in SHARES:
-            for mask in range(n_masks):
-                problem = Problem(table, table.hide(share, [place, round(100 * share), mask]), mask)
-                for method in methods:
-                    path = None if folder is None else folder / f"{table.name}-{round(100 * share)}-{mask}-{method}.npz"
-                    numbers, levels, seconds = kept_score(problem, method, path)
-                    result = Result(method, table.name, share, mask, numbers, levels, seconds)
-                    print(
-                        f"{table.name} {share} {mask} {method} {result.mean:.4f} {seconds:.1f} s", file=sys.stderr, flush=True
-                    )
-                    yield result
+    for mask, table, share in product(range(n_masks), tables, SHARES):
+        hidden = table.hide(share, [list(TABLES).index(table.name), round(100 * share), mask])
+        problem = Problem(table, hidden, mask)
+        for method in methods:
+            path = None if folder is None else folder / f"{table.name}-{round(100 * share)}-{mask}-{method}.npz"
+            numbers, levels, seconds = kept_score(problem, method, path)
+            result = Result(method, table.name, share, mask, numbers, levels, seconds)
+            print(f"{mask} {table.name} {share} {method} {result.mean:.4f} {seconds:.1f} s", file=sys.stderr, flush=True)
+            yield result
 
 
 def means(found: Sequence[Result], method: str, share: float, table: str, part: str = "mean") -> Array:

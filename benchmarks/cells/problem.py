@@ -46,7 +46,8 @@ class Problem:
     @cached_property
     def known_numbers(self) -> Array:
         """What is known of the numbers (U, numbers), on their scales; NaN where it is not."""
-        return np.column_stack([column.scaled(values(self.frame, column)) for column in self.numbers])
+        raw = [(column, values(self.frame, column)) for column in self.numbers]
+        return np.column_stack([np.where(np.isnan(x), np.nan, column.scaled(x)) for column, x in raw])
 
     @cached_property
     def known_levels(self) -> Array:
