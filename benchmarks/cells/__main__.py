@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.cells.marginals import PLAIN_SHARE
 from benchmarks.cells.methods import METHODS, NEEDED
 from benchmarks.cells.problem import Problem
 from benchmarks.cells.scores import COVERAGES, LEVELS, Scored, calibration_error, scored
@@ -27,7 +28,7 @@ from dualview.files.writing import make_folder, write_whole
 Array = NDArray[np.float64]
 
 SHARES = (0.1, 0.3, 0.5)
-OWN = "dualview"
+OWN, MIXED = "dualview", f"dualview, {PLAIN_SHARE:.0%} marginals"
 
 
 class Result(NamedTuple):
@@ -91,6 +92,21 @@ def results(tables: Sequence[Table], methods: Sequence[str], n_masks: int, folde
             result = Result(method, table.name, share, mask, numbers, levels, seconds)
             print(f"{mask} {table.name} {share} {method} {result.mean:.4f} {seconds:.1f} s", file=sys.stderr, flush=True)
             yield result
+
+
+def mixed(found: Sequence[Result]) -> Iterator[Result]:
+    """Scores of dualview with the share of the marginals that the other methods have; the rest is as it was."""
+    plain = {one[1:4]: one for one in found if one.method == "marginals"}
+    for one in found:
+        if one.method == OWN and one[1:4] in plain:
+            other = plain[one[1:4]]
+            pairs = ((one.numbers, other.numbers), (one.levels, other.levels))
+            parts = [own._replace(logs=_log_mixed(own.logs, marginal.logs)) for own, marginal in pairs]
+            yield one._replace(method=MIXED, numbers=parts[0], levels=parts[1])
+
+
+def _log_mixed(own: Array, marginal: Array) -> Array:
+    return np.asarray(np.logaddexp(np.log1p(-PLAIN_SHARE) + own, np.log(PLAIN_SHARE) + marginal))
 
 
 def means(found: Sequence[Result], method: str, share: float, table: str, part: str = "mean") -> Array:
@@ -165,8 +181,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     plan = parser.parse_args(arguments)
     methods = list(available(plan.methods))
     found = list(results([TABLES[name]() for name in plan.tables], methods, plan.masks, plan.keep))
+    more = list(mixed(found))
+    rows = [*methods[:1], MIXED, *methods[1:]] if more else methods
     for share in SHARES:
-        print("\n".join(score_table(found, share, plan.tables, methods)), end="\n\n")
+        print("\n".join(score_table([*found, *more], share, plan.tables, rows)), end="\n\n")
     print("\n".join(calibration_table(found, methods)))
 
 
