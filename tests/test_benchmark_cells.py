@@ -95,6 +95,26 @@ def test_a_cell_given_the_rest_is_the_conditional_of_its_clusters_gaussian() -> 
         assert sds[s, u, j] ** 2 == pytest.approx(covariance[j, j] - slopes @ covariance[others, j])
 
 
+def test_the_floor_is_a_mixture_with_the_marginals_of_the_same_mask() -> None:
+    from benchmarks.cells.__main__ import MIXED, Result, mixed
+    from benchmarks.cells.scores import Scored
+
+    def result(method: str, mask: int, log: float) -> Result:
+        part = Scored(np.array([log]), np.empty((0, 3)), np.empty(0), np.empty(0))
+        return Result(method, "wages", 0.3, mask, part, part, 1.0)
+
+    found = [
+        result("dualview", 0, -100.0),
+        result("dualview", 1, -1.0),
+        result("marginals", 1, -9.0),
+        result("marginals", 0, -2.0),
+    ]
+    rows = list(mixed(found))
+    assert [(row.method, row.mask) for row in rows] == [(MIXED, 0), (MIXED, 1)]
+    expected = [np.log(0.01) - 2.0, np.log(0.99 * np.exp(-1.0) + 0.01 * np.exp(-9.0))]
+    np.testing.assert_allclose([row.mean for row in rows], expected)
+
+
 def test_a_method_without_its_package_is_left_out_by_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
