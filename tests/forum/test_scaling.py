@@ -76,6 +76,15 @@ def test_a_rate_that_users_share_is_known_to_half_a_case() -> None:
     assert scaled.transforms["started_share"] == "as it is, known to an interval"
 
 
+def test_a_count_is_left_out_where_its_rate_is_a_feature() -> None:
+    draw = rng()
+    threads = draw.integers(5, 60, 100).astype(float)
+    started = draw.binomial(threads.astype(int), draw.beta(1.0, 3.0, 100)).astype(float)
+    scaled = scale(rates("started_share", started, threads, threads=threads, started=started))
+    assert list(scaled.features) == ["started_share", "threads"]
+    assert scaled.left_out["started"] == "started_share times threads"
+
+
 def test_a_skewed_rate_has_its_ends_on_the_same_scale() -> None:
     draw = rng()
     posts = draw.integers(5, 40, 200).astype(float)

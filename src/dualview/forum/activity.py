@@ -42,7 +42,7 @@ MEANINGS = {
 WHOLE_NUMBERS = ("posts", "threads", "started", "replies_given", "replies_received", "out_degree", "in_degree")
 # Rates: what is counted, for each of what, as if there were one more that is like the forum's average. It takes the edge off
 # rates of users with little to go by.
-_RATES = {
+RATES = {
     "started_share": ("started", "threads"),
     "early_share": ("early", "threads"),
     "text_length": ("characters", "posts"),
@@ -91,7 +91,7 @@ def user_activity(archive: Archive, threads: ThreadTable) -> Activity:
     table["pagerank"] = _spread(pagerank(inner), present, n_people)
     table["closeness"] = _spread(closeness(np.random.default_rng(archive.options.seed), inner), present, n_people)
     low, high = pd.DataFrame(index=table.index), pd.DataFrame(index=table.index)
-    for name, (counted_of, each) in _RATES.items():
+    for name, (counted_of, each) in RATES.items():
         if counted_of in table:
             cases, n_each = table[counted_of].to_numpy(dtype=float), table[each].to_numpy(dtype=float)
             average = cases.sum() / n_each.sum()

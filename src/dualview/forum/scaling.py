@@ -15,7 +15,7 @@ from scipy.stats import skew
 from dualview.checks import varies
 from dualview.columns import Column, Columns
 from dualview.errors import InputError
-from dualview.forum.activity import WHOLE_NUMBERS, Activity
+from dualview.forum.activity import RATES, WHOLE_NUMBERS, Activity
 
 Array = NDArray[np.float64]
 
@@ -56,6 +56,9 @@ def scale(activity: Activity) -> Scaled:
             left_out[name] = found
         else:
             made[name] = found
+    for rate, (counted, each) in RATES.items():  # a product of others is a curve to the model, in which clusters fray
+        if rate in made and made.pop(counted, None) is not None:
+            left_out[counted] = f"{rate} times {each}"
     index = activity.values.index
     numbers = pd.DataFrame({name: feature.numbers for name, feature in made.items()}, index=index)
     kept, redundant = _without_redundant(numbers)
