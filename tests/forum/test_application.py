@@ -14,7 +14,7 @@ from dualview import cli
 from dualview.forum.example import example_people, example_posts
 
 SHORT = ["--warmup", "30", "--draws", "40", "--chains", "2", "--jobs", "1", "--quiet", "--min-threads", "3"]
-POSTS = example_posts(n_users=80, n_threads=450, seed=0)  # with rates that users share, and a count among the features
+POSTS = example_posts(n_users=80, n_threads=450, seed=0)  # with rates that users share
 
 
 @pytest.fixture(scope="module")
@@ -156,16 +156,15 @@ def test_the_link_and_the_scale_are_options(tmp_path: Path) -> None:
     assert cli.main([*shlex.split(command)[1:], "--quiet"]) == 0
 
 
-def test_the_model_sees_counts_and_intervals_in_their_own_units(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_model_sees_intervals_in_their_own_units(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings, post = json.loads((run / "forum.json").read_text()), dv.load(run / "posterior.nc")
     assert post.codebook is not None
     assert post.cells is not None
     kinds = {column.name: column.kind for column in post.codebook.columns}
     assert list(kinds) == list(settings["features"])
-    assert {"censored", "continuous", "count"} == set(kinds.values())
+    assert {"censored", "continuous"} == set(kinds.values())
     for name, words in settings["features"].items():
         assert (kinds[name] == "censored") == words.endswith("known to an interval")
-        assert (kinds[name] == "count") == words.startswith("count")
     exact = [column[mask] for column, mask in zip(post.cells.low.T, post.cells.exact.T, strict=True)]
     assert all(len(np.unique(values)) == len(values) for values in exact)
     assert cli.main(["report", str(run)]) == 0
