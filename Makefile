@@ -41,8 +41,9 @@ format: $(VENV)/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# A file's tests stay with one worker, so that what the file fits and compiles is made once.
 test: lint
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(VENV)/ready
 	$(BIN)/pytest -n $(WORKERS) -m "slow or paper"

@@ -94,7 +94,7 @@ def whitened(features: pd.DataFrame) -> Array:
 
 
 def score_linear(name: str, data: ForumData, train: ForumThreads) -> dict[str, float]:
-    features = whitened(data.features)
+    features = whitened(data.numbers)
     predict = fit_linear(parts(train, features, name), train.outcome)
     mean, variance = predict(parts(data.test, features, name))
     nll = 0.5 * np.log(2 * np.pi * variance) + 0.5 * (data.test.outcome - mean) ** 2 / variance
@@ -109,7 +109,7 @@ def score_mixture(name: str, data: ForumData, train: ForumThreads, sampler: dict
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dv.errors.ConvergenceWarning)  # R-hat is in the table
         warnings.simplefilter("ignore", dv.errors.DataWarning)  # users without a thread in the subset
-        model.fit(data.features, train.behavior)
+        model.fit(data.numbers.to_numpy(), train.behavior)  # taken for exact: the link knows no intervals
     law = model.predict_outcome(data.test.behavior)
     expected = expected_outcomes(model.posterior_, data.test)
     scalars = model.posterior_.diagnostics()

@@ -253,7 +253,7 @@ def statistics(model: Model, state: State) -> dict[str, float]:
         result["log_alpha"] = float(np.log(state.alpha))
         result["alpha_and_clusters"] = float(np.arctan(np.log(state.alpha)) * np.count_nonzero(counts))
     if model.likelihood is not None:
-        result |= _likelihood_statistics(model.likelihood, state)
+        result |= _likelihood_statistics(model.held(state).likelihood, state)
     return result
 
 

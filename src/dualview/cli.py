@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from dualview import __version__
 from dualview.errors import DualViewError
 from dualview.forum.columns import GivenColumns
-from dualview.forum.options import ForumOptions, ForumSettings
+from dualview.forum.options import GONE, ForumOptions, ForumSettings
 from dualview.settings import Columns, Settings, column_option_name, option_name
 
 
@@ -461,6 +461,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except cyclopts.UnusedCliTokensError as error:
         unused = ", ".join(error.unused_tokens or ())
         return _complain(f"Unexpected: {unused}. To give an option several values, repeat it. {more}")
+    except cyclopts.UnknownOptionError as error:
+        option = (error.token.keyword or error.token.value).split("=")[0]
+        gone = GONE.get(option.removeprefix("--")) if called is forum else None
+        return _complain(f"{error} {more}" if gone is None else f"{option}: {gone}")
     except cyclopts.CycloptsError as error:
         return _complain(f"{error} {more}")
     except (DualViewError, OSError) as error:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtr
 
 from dualview.checks import names_text
@@ -25,6 +24,7 @@ _DEPENDENT = 1e-10  # the same of columns that are linearly dependent
 _FEW_NODES, _NODES = (np.polynomial.legendre.leggauss(n) for n in (5, 20))
 _FLAT = 0.5  # fall in log density over an interval up to which a few nodes are enough
 _NARROW, _FAR = 1.0, 3.0  # in standard deviations: where moments of a truncated normal distribution are integrated by nodes
+_BATCH = 1_000_000  # numbers in the precisions of patterns that are worked on at a time
 _NEGLIGIBLE = 80.0  # twice the fall in log density after which a tail is left out
 
 
@@ -35,12 +35,18 @@ class Gaussian(NamedTuple):
     covariance: Array
 
 
-class _Pattern(NamedTuple):
-    """Users whose missing cells are in the same columns."""
+class _Batch(NamedTuple):
+    """Users (n,) of P patterns of missing cells, (P, D), pattern after pattern.
+
+    pattern (n,): that of each user. starts (P + 1,): where each pattern's users begin. intervals: for each column, which of the
+    users have an interval there.
+    """
 
     users: Places
-    seen: Places
-    missing: Places
+    pattern: Places
+    starts: Places
+    missing: Mask
+    intervals: list[Places]
 
 
 def fit_gaussian(low: Array, high: Array, names: list[str] | None = None) -> Gaussian:
@@ -123,16 +129,16 @@ def _refuse_dependent(values: Array, chosen: Mask, names: list[str]) -> None:
 
 def _fit(low: Array, high: Array, extra: Array) -> Gaussian:
     """EM in standard units, from independent columns; extra (D,) is 1 for columns that get one user more at (0, 1)."""
-    patterns = _patterns(np.isneginf(low) & np.isposinf(high))
-    intervals = (low < high) & (np.isfinite(low) | np.isfinite(high))
+    missing = np.isneginf(low) & np.isposinf(high)
+    batches = _batches(missing, (low < high) & ~missing)
     mean = np.nan_to_num(_middles(low, high), nan=0.0)
     variance = np.zeros_like(mean)
     found = Gaussian(np.zeros(low.shape[1]), np.eye(low.shape[1]))
     for _ in range(_MOST_ITERATIONS):
         before = found
         more = np.zeros_like(found.covariance)
-        for pattern in patterns:
-            more += _expect(pattern, found, low, high, intervals, mean, variance)
+        for batch in batches:
+            more += _expect(batch, found, low, high, mean, variance)
         found = _maximise(mean, more, extra)
         if not extra.all() and _is_singular(found.covariance):
             return _fit(low, high, np.ones_like(extra))
@@ -141,39 +147,50 @@ def _fit(low: Array, high: Array, extra: Array) -> Gaussian:
     return found
 
 
-def _patterns(missing: Mask) -> list[_Pattern]:
-    """Users (U,) by where their cells (U, D) are missing."""
+def _batches(missing: Mask, intervals: Mask) -> list[_Batch]:
+    """Users (U,) by where their cells (U, D) are missing, some patterns at a time."""
     rows, group = np.unique(missing, axis=0, return_inverse=True)
-    order = np.argsort(group.ravel(), kind="stable")
-    users = np.split(order, np.cumsum(np.bincount(group.ravel()))[:-1])
-    return [_Pattern(part, np.flatnonzero(~row), np.flatnonzero(row)) for part, row in zip(users, rows, strict=True)]
+    group = group.ravel()
+    order = np.argsort(group, kind="stable")
+    size = max(1, _BATCH // missing.shape[1] ** 2)
+    found = []
+    for first in range(0, len(rows), size):
+        patterns = rows[first : first + size]
+        starts = np.searchsorted(group[order], first + np.arange(len(patterns) + 1))
+        users = order[starts[0] : starts[-1]]
+        known = [np.flatnonzero(column) for column in intervals[users].T]
+        found.append(_Batch(users, group[users] - first, starts - starts[0], patterns, known))
+    return found
 
 
-def _expect(pattern: _Pattern, at: Gaussian, low: Array, high: Array, intervals: Mask, mean: Array, variance: Array) -> Array:
-    """In place: expected cells of a pattern's users and variances of interval cells; returns the sum of their covariances."""
-    users, seen, missing = pattern
-    covariance = at.covariance[np.ix_(seen, seen)]
-    precision = cho_solve(cho_factor(covariance), np.eye(len(seen))) if len(seen) else covariance
-    values, spread = mean[np.ix_(users, seen)] - at.mean[seen], variance[np.ix_(users, seen)]
-    for place, d in enumerate(seen):
-        known = np.flatnonzero(intervals[users, d])
+def _expect(batch: _Batch, at: Gaussian, low: Array, high: Array, mean: Array, variance: Array) -> Array:
+    """In place: expected cells of a batch's users and variances of interval cells; returns the sum of their covariances."""
+    users, seen = batch.users, ~batch.missing
+    precisions = _seen_precisions(at.covariance, seen)
+    values, spread = np.where(seen[batch.pattern], mean[users] - at.mean, 0.0), variance[users]
+    for d, known in enumerate(batch.intervals):
         if len(known):
-            rows = users[known]
-            sd = 1.0 / np.sqrt(precision[place, place])
-            middle = values[known, place] - (values[known] @ precision[:, place]) * sd**2
-            bounds = [(end[rows, d] - at.mean[d] - middle) / sd for end in (low, high)]
+            row, rows = users[known], precisions[batch.pattern[known], d]
+            sd = 1.0 / np.sqrt(rows[:, d])
+            middle = values[known, d] - (values[known] * rows).sum(axis=1) * sd**2
+            bounds = [(end[row, d] - at.mean[d] - middle) / sd for end in (low, high)]
             shift, share = truncated_moments(*bounds)
-            values[known, place], spread[known, place] = middle + sd * shift, sd**2 * share
-    slopes = at.covariance[np.ix_(missing, seen)] @ precision
-    mean[np.ix_(users, seen)], variance[np.ix_(users, seen)] = at.mean[seen] + values, spread
-    mean[np.ix_(users, missing)] = at.mean[missing] + values @ slopes.T
-    left = at.covariance[np.ix_(missing, missing)] - slopes @ at.covariance[np.ix_(seen, missing)]
-    loading = np.zeros((len(at.mean), len(seen)))  # how all cells follow those that are seen
-    loading[seen, np.arange(len(seen))] = 1.0
-    loading[missing] = slopes
-    total: Array = (loading * spread.sum(axis=0)) @ loading.T
-    total[np.ix_(missing, missing)] += len(users) * left
-    return total
+            values[known, d], spread[known, d] = middle + sd * shift, sd**2 * share
+    variance[users] = spread
+    loadings = np.where(seen[:, :, None], np.eye(len(at.mean)), at.covariance @ precisions)  # of all cells on those seen
+    for first, end, loading in zip(batch.starts[:-1], batch.starts[1:], loadings, strict=True):
+        mean[users[first:end]] = at.mean + values[first:end] @ loading.T
+    spreads = np.add.reduceat(spread, batch.starts[:-1], axis=0)
+    left = (at.covariance - loadings @ at.covariance) * (batch.missing[:, :, None] & batch.missing[:, None, :])
+    known_cells = (loadings * spreads[:, None, :]) @ np.swapaxes(loadings, 1, 2)
+    return np.asarray((known_cells + np.diff(batch.starts)[:, None, None] * left).sum(axis=0))
+
+
+def _seen_precisions(covariance: Array, seen: Mask) -> Array:
+    """Precisions (P, D, D) of the cells seen in P patterns (P, D); 0 in the rows and columns of others."""
+    both = seen[:, :, None] & seen[:, None, :]
+    identity = np.eye(len(covariance))
+    return np.where(both, np.linalg.solve(np.where(both, covariance, identity), np.broadcast_to(identity, both.shape)), 0.0)
 
 
 def _maximise(mean: Array, more: Array, extra: Array) -> Gaussian:

@@ -249,7 +249,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self.posterior_ = posterior
         self._placement = Placement(posterior)
         self.behavior_ = behavior
-        self.labels_ = posterior.partition("dahl")
+        self.labels_ = posterior.partition()
         self.n_clusters_ = int(self.labels_.max()) + 1
         if behavior is None:
             self.__dict__.pop("latent_", None)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dualview.behaviors import Likelihood
 from dualview.behaviors.base import Params, check_inherits
 from dualview.partitions.priors import PartitionPrior
-from dualview.views import GaussianView, Intervals, SharedVectorView, View, ViewState
+from dualview.views import GaussianState, GaussianView, Intervals, SharedVectorView, View, ViewState
 
 Array = NDArray[np.float64]
 
@@ -72,12 +72,14 @@ class Model:
     @cached_property
     def observed(self) -> dict[str, Observed]:
         """The observed views by name: features first."""
-        own = (
-            {}
-            if self.features is None
-            else {"features": Observed(GaussianView(self.features.shape[1], intervals=self.intervals), self.features)}
-        )
+        own = {} if self.features is None else {"features": Observed(self.feature_view, self.features)}
         return own | dict(self.others)
+
+    @property
+    def feature_view(self) -> GaussianView:
+        """The view of the features."""
+        assert self.features is not None
+        return GaussianView(self.features.shape[1], intervals=self.intervals)
 
     @cached_property
     def views(self) -> dict[str, View]:
@@ -109,10 +111,41 @@ class Model:
         """The users' latent behaviour: the vectors of its view, with what a link adds to them."""
         if self.likelihood is None or state.latent is None:
             return state.latent
-        return self.likelihood.functions(state.latent, state.params)
+        likelihood = self.held(state).likelihood
+        assert likelihood is not None
+        return likelihood.functions(state.latent, state.params)
+
+    @property
+    def followed_cells(self) -> bool:
+        """Whether latent vectors follow features of which some cells are not exact: cells are then drawn apart."""
+        if self.intervals is None or self.likelihood is None:
+            return False
+        return self.likelihood.follows_features and self.intervals.n_cells > 0
+
+    def held(self, state: State) -> "Model":
+        """The model of the table as it stands, with all cells exact, where latent vectors follow them; else this one."""
+        if not self.followed_cells:
+            return self
+        assert self.features is not None
+        assert self.intervals is not None
+        assert self.likelihood is not None
+        own = state.views["features"]
+        assert isinstance(own, GaussianState)
+        features = self.feature_view.completed(own, self.features)
+        likelihood = self.likelihood.with_features(self.design(features, self.others))
+        return replace(self, features=features, intervals=self.intervals.held(features), likelihood=likelihood)
+
+    @staticmethod
+    def design(features: Array | None, others: Mapping[str, Observed]) -> Array:
+        """What a link lets latent vectors follow, (U, …): the features, then other observed views."""
+        parts = [] if features is None else [features]
+        return np.hstack(parts + [seen.view.design(seen.vectors) for seen in others.values()])
 
     def log_joint(self, state: State) -> float:
         """ln p(data, state) up to a constant that depends on nothing learnt."""
+        held = self.held(state)
+        if held is not self:
+            return held.log_joint(state)
         total = self.partition.log_density(state.counts, state.alpha)
         for name, x in self.vectors(state).items():
             total += self.views[name].log_joint(state.views[name], x, state.z)
@@ -141,8 +174,8 @@ class Model:
         if features is not None and intervals is not None:
             intervals = intervals.observe(features)
         others = {name: Observed(*seen.view.observed(drawn[name], seen.vectors)) for name, seen in self.others.items()}
-        if features is not None and likelihood is not None:
-            likelihood = likelihood.with_features(features)
+        if likelihood is not None and likelihood.follows_features:
+            likelihood = likelihood.with_features(self.design(features, others))
         if likelihood is not None and state.latent is not None:
             likelihood = likelihood.simulate(rng, state.latent, state.params)
         return replace(self, features=features, intervals=intervals, likelihood=likelihood, others=others)

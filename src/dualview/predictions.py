@@ -130,7 +130,7 @@ class Predictions:
         """
         check_is_fitted(self, "posterior_")
         self._fitted_behavior()
-        return self._new_behaving(X_new, behavior_new, unknown).latent()
+        return self._new_users(X_new, behavior_new, unknown).latent()
 
     def predict_outcome(self, new: Any, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error") -> Mixture:
         """Predictive distribution of new outcomes.
@@ -153,7 +153,7 @@ class Predictions:
         n_draws = len(known[0])
         if X_new is None and behavior_new is None:
             return outcomes(behavior.forecast(new, *known, 0), n_draws)
-        users = self._new_behaving(X_new, behavior_new, unknown)
+        users = self._new_users(X_new, behavior_new, unknown)
         forecast = behavior.forecast(new, *known, len(users))
         return outcomes(forecast, n_draws, users) if behavior_new is None else outcomes_given(forecast, n_draws, users)
 
@@ -217,16 +217,6 @@ class Predictions:
             return imputed_of_fit(rng, post)
         users = NewUsers(self._candidates, features.cells, len(features))
         return imputed_of_new(rng, post, users, features.cells.cells, n_draws, features.names)
-
-    def _new_behaving(self, X: Any, behavior: Any, unknown: Unknown) -> NewUsers:
-        """New users whose latent behaviour is asked for."""
-        users = self._new_users(X, behavior, unknown)
-        if "slopes" in self.posterior_ and not users.is_complete:
-            raise InputError(
-                "This model has a link from features to behaviour, so the behaviour of new users follows from complete rows "
-                "only: X_new has missing cells. Fill them in, for example by impute(X_new).frame, or fit without link."
-            )
-        return users
 
     def _new_users(self, X: Any, behavior: Any, unknown: Unknown = "error") -> NewUsers:
         post = self.posterior_

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import block_diag, solve_triangular
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from dualview.errors import InputError
@@ -132,6 +132,11 @@ class Whitening:
         factor = np.asarray(np.linalg.cholesky(prior.covariance), dtype=float)
         inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
         return cls(prior.mean, factor, inverse)
+
+    def with_others(self, n: int) -> "Whitening":
+        """The same for vectors with n more numbers, which stay as they are."""
+        mean = np.concatenate([self.mean, np.zeros(n)])
+        return Whitening(mean, block_diag(self.factor, np.eye(n)), block_diag(self.inverse, np.eye(n)))
 
     @classmethod
     def of_data(cls, x: Array, shrinkage: str | None = None) -> "Whitening":

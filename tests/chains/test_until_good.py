@@ -139,7 +139,7 @@ class TestFiles:
         assert_same(fit(**NEVER, **often), limited)
         assert_same(fit(**NEVER, **often), limited)  # a finished run is read
 
-    @pytest.mark.parametrize("iteration", [126, 210, 401])
+    @pytest.mark.parametrize("iteration", [210, *(pytest.param(i, marks=pytest.mark.slow) for i in (126, 401))])
     def test_a_killed_run_is_resumed_to_the_same_draws(self, limited: dv.Posterior, tmp_path: Path, iteration: int) -> None:
         seen = [0] * 4
 

@@ -83,6 +83,7 @@ def test_every_study_writes_its_section_and_its_figures(tmp_path, capsys):
     assert "| agreement | 6 of 6 |" in report
 
 
+@pytest.mark.slow
 def test_a_real_run_is_resumed_and_can_grow(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Plan, "quick", classmethod(lambda _, seed: replace(TINY, seed=seed, sizes=(10,), repetitions=1)))
     assert run(tmp_path, "agreement") == 0

@@ -13,8 +13,8 @@ import dualview as dv
 from dualview import cli
 from dualview.forum.example import example_people, example_posts
 
-SHORT = ["--warmup", "30", "--draws", "40", "--chains", "2", "--jobs", "1", "--quiet"]
-POSTS = example_posts(n_users=50, n_threads=450, seed=0)
+SHORT = ["--warmup", "30", "--draws", "40", "--chains", "2", "--jobs", "1", "--quiet", "--min-threads", "3"]
+POSTS = example_posts(n_users=80, n_threads=450, seed=0)  # with rates that users share
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +121,7 @@ def test_resume_says_what_is_gone(run: Path, tmp_path: Path, capsys: pytest.Capt
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_options_are_kept_as_they_were_asked(tmp_path: Path) -> None:
     """The command that a resumed run repeats is the first one's."""
     POSTS.rename(columns={"user": "member"}).to_csv(tmp_path / "posts.csv", index=False)
@@ -142,14 +143,48 @@ def test_the_same_command_again_goes_on_and_another_is_refused(run: Path, capsys
     assert (run / "forum.json").read_bytes() == files["forum.json"]
 
 
+@pytest.mark.slow
 def test_the_link_and_the_scale_are_options(tmp_path: Path) -> None:
-    POSTS.to_csv(tmp_path / "posts.csv", index=False)
+    example_posts(n_users=50, n_threads=450, seed=0).to_csv(tmp_path / "posts.csv", index=False)
     words = ["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path / "run"), *SHORT]
     assert cli.main([*words, "--link", "linear", "--behavior-prior", "likelihood"]) == 0
-    assert "slopes" in dv.load(tmp_path / "run" / "posterior.nc")
+    post = dv.load(tmp_path / "run" / "posterior.nc")
+    assert post["slopes"].shape[-1] == len(post.feature_names)
+    assert "features.cells" in post
     command = json.loads((tmp_path / "run" / "forum.json").read_text())["command"]
     assert "--link=linear --behavior-prior=likelihood" in command
     assert cli.main([*shlex.split(command)[1:], "--quiet"]) == 0
+
+
+def test_the_model_sees_intervals_in_their_own_units(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings, post = json.loads((run / "forum.json").read_text()), dv.load(run / "posterior.nc")
+    assert post.codebook is not None
+    assert post.cells is not None
+    kinds = {column.name: column.kind for column in post.codebook.columns}
+    assert list(kinds) == list(settings["features"])
+    assert {"censored", "continuous"} == set(kinds.values())
+    for name, words in settings["features"].items():
+        assert (kinds[name] == "censored") == words.endswith("known to an interval")
+    exact = [column[mask] for column, mask in zip(post.cells.low.T, post.cells.exact.T, strict=True)]
+    assert all(len(np.unique(values)) == len(values) for values in exact)
+    assert cli.main(["report", str(run)]) == 0
+    capsys.readouterr()
+    shown = (run / "report.html").read_text()
+    assert "known to an interval" in shown
+
+
+def test_an_option_of_earlier_versions_is_told_apart(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--ties", "jitter"], ["--ties=drop"]):
+        assert cli.main(["forum", "--example", "--out", str(tmp_path / "new"), *words]) == 2
+        assert "--ties: this option is gone. Features that users share are now" in capsys.readouterr().err
+    assert cli.main(["forum", "--example", "--out", str(tmp_path / "new"), "--tie", "drop"]) == 2
+    assert "Unknown option: --tie" in capsys.readouterr().err
+    settings = json.loads((run / "forum.json").read_text())
+    settings["options"]["ties"] = "drop"  # as earlier versions wrote it
+    shutil.copy(run / "request.json", tmp_path)
+    (tmp_path / "forum.json").write_text(json.dumps(settings))
+    assert cli.main(["resume", str(tmp_path), "--quiet"]) == 2
+    assert "has a run of an earlier version, with an option that is gone (ties)" in capsys.readouterr().err
 
 
 def test_members_of_a_role_can_share_one_power(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dualview as dv
+from dualview.columns import Columns
 from dualview.errors import InputError
 from dualview.forum.covariates import section_levels
 from forum import small
@@ -161,6 +162,17 @@ def test_activity_against_a_slow_twin() -> None:
         np.testing.assert_allclose(data.activity[name], wanted.loc[users, name], err_msg=name)
 
 
+def test_every_cell_holds_what_was_counted() -> None:
+    data = read(small.posts(200, n_users=40), min_threads=2)
+    codebook = Columns.from_table(data.features)
+    cells, numbers = codebook.cells(data.features), data.numbers[[column.name for column in codebook.gaussian]].to_numpy()
+    assert {"censored", "continuous"} <= {column.kind for column in codebook.gaussian}
+    assert ((cells.low <= numbers) & (numbers <= cells.high)).all()
+    counts = [column.name for column in codebook.gaussian if column.kind == "count"]
+    pd.testing.assert_frame_equal(data.features[counts].astype(float), data.activity[counts])
+    assert set(data.features) | set(data.left_out) == set(data.activity)
+
+
 def test_without_parents_a_reply_goes_to_the_post_before() -> None:
     data = read(POSTS.drop(columns=["post", "parent"]))
     cut = data.test.start.min()
@@ -237,6 +249,7 @@ def test_relative_times_follow_the_file() -> None:
         ({"test_share": 1.5}, "test_share must be between 0 and 1"),
         ({"min_thread": 3}, "no option min_thread; there are first, outcome"),
         ({"time_unit": "years"}, 'time_unit must be None, "nanoseconds"'),
+        ({"ties": "jitter"}, "ties: this option is gone. .* Leave the option out"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], message: str) -> None:

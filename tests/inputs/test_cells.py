@@ -96,13 +96,22 @@ class TestWhatTheModelSees:
             np.testing.assert_allclose(covariance, prior.covariance)
 
 
-class TestWhatIsRefused:
-    def test_a_link_beside_cells_that_are_not_exact(self):
-        behavior = dv.UserRegression(np.arange(30), np.ones((30, 1)), np.random.default_rng(0).standard_normal(30))
-        estimator, data = data_of(users(), behavior, link="linear")
-        with pytest.raises(InputError, match="link is for complete tables of continuous columns"):
-            modelled(estimator, data)
+def test_a_link_follows_numbers_and_levels():
+    behavior = dv.UserRegression(np.arange(30), np.ones((30, 1)), np.random.default_rng(0).standard_normal(30))
+    estimator, data = data_of(users(), behavior, link="linear")
+    found = modelled(estimator, data)
+    names = found.coords["slope"]
+    columns = found.model.likelihood.link.features
+    assert columns.shape == (30, len(names))
+    n_numbers = len(data.feature_names)
+    np.testing.assert_array_equal(columns[:, :n_numbers], found.model.features)
+    level, shares = names.index(names[n_numbers]), data.codebook.nominal[0].shares
+    codes = data.cells.codes[:, 0]
+    expected = np.where(codes < 0, 0.0, (codes == 0) - shares[0])
+    np.testing.assert_allclose(columns[:, level], expected)
 
+
+class TestWhatIsRefused:
     def test_a_column_without_any_value(self):
         table = users().assign(shoe=np.nan)
         with pytest.raises(InputError, match="'shoe'"):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import logsumexp
+from scipy.stats import norm
 
 import dualview as dv
 from checks import ACCEPT
@@ -55,9 +56,10 @@ CODEBOOK = Columns.from_table(TABLE, {"posts": {"kind": "count", "scale": "log1p
 NEW = TABLE.iloc[N_USERS:]
 
 
-def fit(seed: int, users: list[int], n_clusters: int | None) -> dv.DualViewMixture:
+def fit(seed: int, users: list[int], n_clusters: int | None, link: str | None = None) -> dv.DualViewMixture:
     """A fit to some users, by the codebook of all: shares of levels are constants of the model."""
-    model = dv.DualViewMixture(n_clusters, n_warmup=400, n_draws=1500, n_chains=1, init="one", random_state=seed, **PRIORS)
+    lengths = {"n_warmup": 400, "n_draws": 1500, "n_chains": 1}
+    model = dv.DualViewMixture(n_clusters, link=link, init="one", random_state=seed, **lengths, **PRIORS)
     participation = np.zeros((N_THREADS, len(users)))
     participation[:, :N_USERS] = PARTICIPATION
     behavior = dv.SharedOutcome(participation, OUTCOME, noise_variance=4.0)
@@ -73,16 +75,20 @@ def compare(predicted: Callable[[int], np.ndarray], refitted: Callable[[int], np
     return float(np.abs((runs[0].mean(axis=0) - runs[1].mean(axis=0)) / error).max())
 
 
-@pytest.mark.parametrize("n_clusters", [None, 3], ids=["inferred", "fixed"])
+@pytest.mark.parametrize(
+    ("n_clusters", "link"),
+    [(None, None), (3, None), pytest.param(None, "linear", marks=pytest.mark.slow)],
+    ids=["inferred", "fixed", "with a link"],
+)
 @pytest.mark.parametrize("lacks", ["height", "town"])
-def test_prediction_equals_a_fit_that_includes_the_user(lacks: str, n_clusters: int | None) -> None:
+def test_prediction_equals_a_fit_that_includes_the_user(lacks: str, n_clusters: int | None, link: str | None) -> None:
     """Latent behaviour, and the cell that the user lacks: its distribution function, or the probabilities of its levels."""
     place = 0 if lacks == "height" else 1
     new = NEW.iloc[place : place + 1]
     users = [*range(N_USERS), N_USERS + place]
 
     def predicted(seed: int) -> np.ndarray:
-        model = fit(seed, users[:-1], n_clusters)
+        model = fit(seed, users[:-1], n_clusters, link)
         latent = model.predict_latent(new)
         below = [latent.cdf([threshold])[0] for threshold in THRESHOLDS]
         filled = model.impute(new, n_draws=4000)
@@ -92,7 +98,7 @@ def test_prediction_equals_a_fit_that_includes_the_user(lacks: str, n_clusters: 
         return np.concatenate([below, [(height < threshold).mean() for threshold in THRESHOLDS]])
 
     def refitted(seed: int) -> np.ndarray:
-        model = fit(100 + seed, users, n_clusters)
+        model = fit(100 + seed, users, n_clusters, link)
         below = (model.posterior_.flat("latent")[:, -1:] < THRESHOLDS).mean(axis=0)
         filled = model.impute()
         if lacks == "town":
@@ -225,13 +231,26 @@ def test_unknown_levels_are_named_or_missing_on_request(fitted: dv.DualViewMixtu
         fitted.predict(new.drop(columns="posts"))
 
 
-def test_a_link_needs_complete_rows() -> None:
+def test_behaviour_follows_a_missing_cell_as_far_as_the_others_tell() -> None:
+    """With one cluster it is normal in every draw, which weighs in by the density of the cell that is there."""
     forum = dv.datasets.agreement(20, 40, seed=1)
-    model = dv.DualViewMixture(1, link="linear", n_warmup=10, n_draws=10, n_chains=1)
+    model = dv.DualViewMixture(1, link="linear", n_warmup=200, n_draws=3000, n_chains=1)
     model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))
-    with pytest.raises(InputError, match="follows from complete rows only"):
-        model.predict_latent([[np.nan, 1.0]])
-    assert model.predict_proba([[np.nan, 1.0]]).shape == (1, 1)
+    post, units = model.posterior_, model.posterior_.units
+    means, factors = post.components["features.means"], post.components["features.factors"]
+    roots = units["features"].factor @ np.linalg.inv(np.swapaxes(factors, 1, 2))
+    centre, covariance = units["features"].vectors(means), roots @ np.swapaxes(roots, 1, 2)
+    away = 1.0 - centre[:, 1]
+    weights = np.exp(-0.5 * away**2 / covariance[:, 1, 1]) / np.sqrt(covariance[:, 1, 1])
+    expected = centre[:, 0] + covariance[:, 0, 1] / covariance[:, 1, 1] * away
+    left = covariance[:, 0, 0] - covariance[:, 0, 1] ** 2 / covariance[:, 1, 1]
+    slopes, (level_of, spread) = post.flat("slopes"), (part[:, 0] for part in Candidates(post).latent)
+    x = np.column_stack([expected, np.ones(len(away))]) - units["features"].mean
+    locations, variances = level_of + (slopes * x).sum(axis=1), spread[:, 0] + slopes[:, 0] ** 2 * left
+    found = model.predict_latent([[np.nan, 1.0]])
+    for threshold in [found.quantile(level)[0] for level in (0.05, 0.2, 0.5, 0.8, 0.95)]:
+        below = np.average(norm.cdf(threshold, locations, np.sqrt(variances)), weights=weights)
+        assert found.cdf([threshold])[0] == pytest.approx(below, abs=0.01)
 
 
 def test_a_row_off_the_span_of_the_fit_is_named() -> None:

@@ -66,7 +66,10 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=CASES)
+SLOW = {"categories", "categories and behaviour"}
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in CASES])
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """The table, the behaviour, the fit, and the folder of a run with its posterior."""
     users, seen = CASES[request.param]

@@ -245,6 +245,11 @@ class Likelihood(ABC):
         """The users' behaviour (U, q), of which observations are made: the latent vectors themselves by default."""
         return latent
 
+    @property
+    def follows_features(self) -> bool:
+        """Whether the users' behaviour depends on features beyond their clusters; by default it does not."""
+        return False
+
     def with_features(self, features: Array) -> "Likelihood":  # noqa: ARG002
         """The same with other features (U, D) in working units; itself by default, since it looks at none."""
         return self

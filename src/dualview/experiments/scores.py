@@ -53,14 +53,15 @@ def measure(model: DualViewMixture, forum: Forum) -> dict[str, float]:
 
 
 def _of_partition(model: DualViewMixture, forum: Forum) -> dict[str, float]:
-    last = model.posterior_["z"][-1, -1]
+    """Of the paper's own estimate, Dahl's draw."""
+    last, labels = model.posterior_["z"][-1, -1], model.posterior_.partition("dahl")
     return {
-        "ari": float(adjusted_rand_score(forum.labels, model.labels_)),
+        "ari": float(adjusted_rand_score(forum.labels, labels)),
         "ari_last_draw": float(adjusted_rand_score(forum.labels, last)),
         "n_clusters": float(model.posterior_["n_clusters"].mean()),
-        "n_clusters_estimate": float(model.n_clusters_),
-        "features_ratio": ratio(forum.features, model.labels_),
-        "behavior_ratio": ratio(forum.latent, model.labels_),
+        "n_clusters_estimate": float(labels.max() + 1),
+        "features_ratio": ratio(forum.features, labels),
+        "behavior_ratio": ratio(forum.latent, labels),
     }
 
 

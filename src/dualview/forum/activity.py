@@ -5,17 +5,22 @@ threads but those of the test. Threads of any length count.
 Earliness is a share of threads, not of posts: long threads would lower a share of posts, and so give their length away.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from dualview.columns.kinds import common_step
 from dualview.forum.archive import Archive
 from dualview.forum.graph import closeness, pagerank, reply_graph
 from dualview.forum.threads import ThreadTable
 
+Array = NDArray[np.float64]
+
 # What each number is, in the words of reports. The order decides which of two columns stays when they tell the same: rates and
-# means first, which have few ties and do not grow with the length of threads, counts last.
+# means first, which do not grow with the length of threads, counts last.
 MEANINGS = {
     "started_share": "share of the threads taken part in that the user started",
     "early_share": "share of those threads with a post among the first ones",
@@ -36,8 +41,8 @@ MEANINGS = {
 }
 WHOLE_NUMBERS = ("posts", "threads", "started", "replies_given", "replies_received", "out_degree", "in_degree")
 # Rates: what is counted, for each of what, as if there were one more that is like the forum's average. It takes the edge off
-# rates of users with little to go by, and users with the same zero differ by how much it means.
-_RATES = {
+# rates of users with little to go by.
+RATES = {
     "started_share": ("started", "threads"),
     "early_share": ("early", "threads"),
     "text_length": ("characters", "posts"),
@@ -45,9 +50,27 @@ _RATES = {
     "replies_per_post": ("replies_received", "posts"),
     "replying_share": ("replies_given", "posts"),
 }
+_SHARES = ("started_share", "early_share", "replying_share")  # rates of cases that are among those they are counted for
 
 
-def user_activity(archive: Archive, threads: ThreadTable) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Activity:
+    """What users did, a row each, in plain units.
+
+    low and high have the columns that are rates: the numbers between which each lies. A rate of c cases is known to half a case
+    more or less. Where there can be no fewer cases it has no lower end, and where there can be no more, no upper one.
+    """
+
+    values: pd.DataFrame
+    low: pd.DataFrame
+    high: pd.DataFrame
+
+    def take(self, codes: NDArray[np.int64], index: pd.Index) -> "Activity":
+        """The activity of some users, with names."""
+        return Activity(*(table.iloc[codes].set_axis(index, axis=0) for table in (self.values, self.low, self.high)))
+
+
+def user_activity(archive: Archive, threads: ThreadTable) -> Activity:
     """A row per user of the archive, by code; users without a post before the test have zeros."""
     _mark_training(archive, threads)
     n_people = archive.one("SELECT count(*) FROM people")[0]
@@ -67,11 +90,31 @@ def user_activity(archive: Archive, threads: ThreadTable) -> pd.DataFrame:
     inner = graph[present][:, present]
     table["pagerank"] = _spread(pagerank(inner), present, n_people)
     table["closeness"] = _spread(closeness(np.random.default_rng(archive.options.seed), inner), present, n_people)
-    for name, (counted_of, each) in _RATES.items():
+    low, high = pd.DataFrame(index=table.index), pd.DataFrame(index=table.index)
+    for name, (counted_of, each) in RATES.items():
         if counted_of in table:
-            average = table[counted_of].sum() / table[each].sum()
-            table[name] = (table[counted_of] + average) / (table[each] + 1.0)
-    return table[[name for name in MEANINGS if name in table]]
+            cases, n_each = table[counted_of].to_numpy(dtype=float), table[each].to_numpy(dtype=float)
+            average = cases.sum() / n_each.sum()
+            table[name] = (cases + average) / (n_each + 1.0)
+            ends = rounded_cases(cases, n_each if name in _SHARES else None)
+            low[name], high[name] = ((end + average) / (n_each + 1.0) for end in ends)
+    return Activity(table[[name for name in MEANINGS if name in table]], low, high)
+
+
+def rounded_cases(cases: Array, most: Array | None) -> tuple[Array, Array]:
+    """Ends of the intervals in which counted cases (U,) lie: half a step more or less, open at the fewest and the most.
+
+    The step is 1. Scores that are not whole numbers have their own. The fewest are 0, unless there are negative scores.
+
+    >>> low, high = rounded_cases(np.array([0.0, 1.0, 3.0]), most=np.array([5.0, 5.0, 3.0]))
+    >>> low.tolist(), high.tolist()
+    ([-inf, 0.5, 2.5], [0.5, 1.5, inf])
+    """
+    step = 1.0 if np.all(cases == np.round(cases)) else common_step(cases)
+    half = 0.5 * (step or 0.0)
+    low = np.where((cases == 0) & (cases.min() >= 0), -np.inf, cases - half)
+    high = cases + half if most is None else np.where(cases >= most, np.inf, cases + half)
+    return low, high
 
 
 def _mark_training(archive: Archive, threads: ThreadTable) -> None:

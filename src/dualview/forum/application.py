@@ -3,8 +3,9 @@
 The folder is one of ``dualview fit`` (request.json, the chains, posterior.nc, users.csv), so that summary, plot and predict
 take it; resume continues all of it. Beside them it has
 
-- ``tables/``: what was fitted. users.parquet (user, features), threads.mtx (training threads by users), outcomes.parquet
-  (thread, outcome, covariates); the same of the test threads as test_threads.mtx and test_outcomes.parquet.
+- ``tables/``: what was fitted. users.parquet (user, features: counts, intervals and numbers), threads.mtx (training threads by
+  users), outcomes.parquet (thread, outcome, covariates); the same of the test threads as test_threads.mtx and
+  test_outcomes.parquet.
 - ``forum.json``: settings and facts. version; command; source; options (as asked); columns (of the file, by part); facts
   (counts of posts, threads and users on the way); notes (what was done, a sentence each); first_posts; outcome (in words);
   logarithm (whether it is one); features (name to transformation); left_out (name to reason); meanings (name to words);
@@ -49,7 +50,7 @@ from dualview.files.writing import make_folder, write_whole
 from dualview.forum.activity import MEANINGS
 from dualview.forum.data import ForumData, ForumThreads, forum_data
 from dualview.forum.example import example_posts
-from dualview.forum.options import ForumOptions
+from dualview.forum.options import GONE, ForumOptions
 from dualview.forum.roles import roles, roles_text
 from dualview.forum.scores import Evaluation, baselines, evaluate
 from dualview.mixture import DualViewMixture
@@ -114,6 +115,12 @@ def run_forum(
 def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = False) -> str:
     """Continue a forum's run as it was asked for, perhaps for longer; roles, scores and predictions are made again."""
     request, before = Request.load(out).longer(more), _facts_before(out)
+    gone = [name for name in GONE if name in before["options"]]
+    if gone:
+        raise FileError(
+            f"{out} has a run of an earlier version, with an option that is gone ({', '.join(gone)}): its features were made "
+            "in another way. It cannot be continued; to start again, give 'dualview forum' another folder as --out."
+        )
     posts = None if "--example" in shlex.split(before["command"]) else Path(before["source"])
     if posts is not None and not posts.exists():
         raise FileError(
@@ -194,11 +201,18 @@ def _facts(data: ForumData, posts: Path, command: str) -> dict[str, Any]:
         "test_threads": len(data.test.ids),
         "cut": data.cut,
         "data": {
-            "features": digest(data.features.to_numpy()),
+            "features": digest(*(_numbers(data.features[name]) for name in data.features)),
             "training": _digest(data.training),
             "test": _digest(data.test),
         },
     }
+
+
+def _numbers(cells: pd.Series) -> Any:
+    """Numbers as they are, of intervals the ends."""
+    if isinstance(cells.dtype, pd.IntervalDtype):
+        return np.column_stack([cells.array.left, cells.array.right])
+    return cells.to_numpy()
 
 
 def _digest(threads: ForumThreads) -> str:

@@ -63,7 +63,8 @@ class ForumData:
 
     Attributes
     ----------
-    features : DataFrame (U, D), as the model sees them, by user
+    features : DataFrame (U, D), as the model takes them, by user: counts, intervals and numbers
+    numbers : DataFrame (U, D), the same on the model's scale with a number in each cell, for models that know no intervals
     activity : DataFrame (U, all of them), the same users in plain units, nothing left out
     training, test : ForumThreads, earlier and later
     transforms : how each feature came from activity
@@ -76,6 +77,7 @@ class ForumData:
     """
 
     features: pd.DataFrame
+    numbers: pd.DataFrame
     activity: pd.DataFrame
     training: ForumThreads
     test: ForumThreads
@@ -126,8 +128,8 @@ def forum_data(posts: Any, chosen: ForumOptions) -> ForumData:
         activity = user_activity(archive, threads)
         names = archive.arrays("SELECT name FROM people ORDER BY code")["name"]
     users = [str(name) for name in names[codes]]
-    activity = activity.iloc[codes].set_axis(pd.Index(users, name="user"), axis=0)
-    scaled = scale(np.random.default_rng(chosen.seed), activity, jitter=chosen.ties == "jitter")
+    activity = activity.take(codes, pd.Index(users, name="user"))
+    scaled = scale(activity)
     covariates, notes = thread_covariates(threads, chosen)
     weights, rare = _weights(threads.participation, codes, chosen)
     if chosen.rare == "pool":
@@ -135,7 +137,8 @@ def forum_data(posts: Any, chosen: ForumOptions) -> ForumData:
     covariates, dropped = without_constants(covariates, threads.n_training)
     return ForumData(
         features=scaled.features,
-        activity=activity,
+        numbers=scaled.numbers,
+        activity=activity.values,
         training=_cut(threads, slice(0, threads.n_training), weights, covariates, users),
         test=_cut(threads, slice(threads.n_training, None), weights, covariates, users),
         transforms=scaled.transforms,

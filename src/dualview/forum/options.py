@@ -10,6 +10,10 @@ from dualview.settings import check_choice, check_values, setting, setting_names
 
 COVARIATES = ("section", "speed", "hour", "weekday")
 LENGTHS = ("length", "remaining")
+GONE = {  # options of earlier versions, and what to do without them
+    "ties": "this option is gone. Features that users share are now taken for counts and intervals, neither left out nor "
+    "jittered. Leave the option out.",
+}
 UNITS = {
     "nanoseconds": 1e-9,
     "microseconds": 1e-6,
@@ -47,9 +51,6 @@ class ForumSettings:
     )
     rare: Literal["pool", "drop"] = setting(
         "pool", "pool: rare participants are counted, and the count has a coefficient; drop: they are left out."
-    )
-    ties: Literal["drop", "jitter"] = setting(
-        "drop", "Features in which many users share a value: leave them out (drop), or add noise of the size of their rounding."
     )
     bots: Literal["remove", "keep"] = setting("remove", "Remove or keep the posts of bots.")
     bot_names: tuple[str, ...] = setting((), "Further accounts that are bots; repeat the option for several.")
@@ -109,9 +110,6 @@ class ForumOptions(ForumSettings):
         This share of the threads is for the test.
     split : "time" or "random"
         "time": the last to begin are for the test. "random": drawn, where the order of threads is not known or means nothing.
-    ties : "drop" or "jitter"
-        What becomes of features in which many users share a value, on which clusters would collapse: left out, or spread by
-        noise of the size of their rounding.
     time_unit : str or None
         Unit of times that are numbers: seconds, minutes and so on. None: guessed, for times since 1970.
     relative_time : bool
@@ -121,7 +119,7 @@ class ForumOptions(ForumSettings):
     skip_bad_rows : bool
         Leave out posts without a thread or a time that can be read, which are an error otherwise.
     seed : int
-        Of the jitter, of a random split, and of the users whom closeness is measured to in a large forum.
+        Of a random split, and of the users whom closeness is measured to in a large forum.
     """
 
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
@@ -152,6 +150,9 @@ class ForumOptions(ForumSettings):
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "ForumOptions":
         """From keywords."""
+        for name in GONE:
+            if name in options:
+                raise InputError(f"{name}: {GONE[name]}")
         names = [entry.name for entry in fields(cls)]
         unknown = sorted(set(options) - set(names))
         if unknown:

@@ -37,6 +37,16 @@ class Data:
     def n_users(self) -> int:
         return len(self.users)
 
+    @property
+    def has_features(self) -> bool:
+        """Whether there is a table of users, complete or not."""
+        return self.features is not None or self.cells is not None
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether some columns of that table belong to the Gaussian view."""
+        return bool(self.feature_names)
+
     def coords(self) -> dict[str, Any]:
         """Names along the dimensions of draws; an error where a file could not hold one."""
         coords: dict[str, Any] = {"user": np.asarray(self.users)}

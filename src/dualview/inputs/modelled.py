@@ -12,7 +12,6 @@ from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.chains.schedule import Length
 from dualview.chains.storage import Record
 from dualview.columns import Cells
-from dualview.errors import InputError
 from dualview.inputs.cells import as_if_exact, categories_of, cell_units, indicators, intervals_of
 from dualview.inputs.data import Data
 from dualview.inputs.features import check_room, feature_units, warn_of_many_features, warn_of_ties
@@ -20,6 +19,7 @@ from dualview.model import Model, Observed
 from dualview.partitions.alpha import concentration
 from dualview.partitions.choice import PartitionNames, partition_names, partition_prior
 from dualview.posterior import Posterior
+from dualview.posterior.followed import slope_units
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
@@ -60,7 +60,6 @@ def modelled(estimator: Any, data: Data) -> Modelled:
     working = likelihood = intervals = None
     others: dict[str, Observed] = {}
     if data.cells is not None and data.codebook is not None:
-        _refuse_link(estimator.link)
         others = categories_of(data.cells, data.codebook)
         if data.codebook.gaussian:
             units["features"] = _cell_units(estimator, data, data.cells)
@@ -73,13 +72,19 @@ def modelled(estimator: Any, data: Data) -> Modelled:
         prior = _behavior_prior(estimator.behavior_prior, data, data.behavior)
         units["behavior"], likelihood = data.behavior.prepare(prior)
         check_inherits(likelihood, Likelihood, f"What {type(data.behavior).__name__}.prepare returns")
-    if estimator.link is not None and likelihood is not None and working is not None:
-        likelihood = LinkedLikelihood.of(likelihood, working, units["behavior"], units["features"])
+    if estimator.link is not None and likelihood is not None:
+        design = Model.design(working, others)
+        n_levels = design.shape[1] - (0 if working is None else working.shape[1])
+        own = slope_units(units.get("features"), n_levels)
+        likelihood = LinkedLikelihood.of(likelihood, design, units["behavior"], own)
     partition = partition_prior(estimator.n_clusters, concentration(estimator.alpha), estimator.partition)
     pooled = estimator.pooling is not None
     model = Model(partition, working, likelihood, data.n_users, pooled=pooled, others=others, intervals=intervals)
     names = partition_names(estimator.n_clusters, estimator.alpha, estimator.partition)
-    return Modelled(data, model, units, data.coords(), names)
+    coords = data.coords()
+    if estimator.link is not None and "level" in coords:
+        coords["slope"] = [*data.feature_names, *coords["level"]]
+    return Modelled(data, model, units, coords, names)
 
 
 def _cell_units(estimator: Any, data: Data, cells: Cells) -> Whitening:
@@ -89,14 +94,6 @@ def _cell_units(estimator: Any, data: Data, cells: Cells) -> Whitening:
     if estimator.n_clusters != 1 and estimator.feature_prior is None:
         warn_of_many_features(data.n_users, units)
     return units
-
-
-def _refuse_link(link: str | None) -> None:
-    if link is not None:
-        raise InputError(
-            "link is for complete tables of continuous columns: some cells of X are missing, rounded, counts or categories. "
-            'Fit without a link, or set these columns to "continuous" or "ignore" in columns and fill in what is missing.'
-        )
 
 
 def _check_room(estimator: Any, n_features: int) -> None:

@@ -64,13 +64,14 @@ def _check_prior(name: str, value: Any) -> None:
 
 def check_use(estimator: Any, data: Data) -> None:
     """Raise where a parameter does not go with the data of a fit, and warn of one without effect."""
-    for name, view in (("feature_prior", data.features), ("behavior_prior", data.behavior), ("pooling", data.behavior)):
-        if view is None and getattr(estimator, name) is not None:
+    has_behavior = data.behavior is not None
+    for name, is_there in (("feature_prior", data.has_numbers), ("behavior_prior", has_behavior), ("pooling", has_behavior)):
+        if not is_there and getattr(estimator, name) is not None:
             warnings.warn(f"{name} is not used: there is no such view in this fit.", DataWarning, stacklevel=3)
     if estimator.n_clusters == 1 and estimator.alpha is not None:
         warnings.warn("alpha is not used: with one cluster there is none.", DataWarning, stacklevel=3)
-    if estimator.link is not None and (data.features is None or data.behavior is None):
-        missing = "features X" if data.features is None else "a behaviour"
+    if estimator.link is not None and (not data.has_features or data.behavior is None):
+        missing = "a behaviour" if data.has_features else "features X"
         raise InputError(f'link="linear" joins features and behaviour; this fit lacks {missing}. Give both, or link=None.')
     if estimator.n_clusters is not None and estimator.n_clusters > data.n_users:
         raise InputError(f"n_clusters must be at most the number of users, {data.n_users}; got {estimator.n_clusters}.")

@@ -52,7 +52,7 @@ def _shares(post: Posterior, behavior: Behavior) -> Array | None:
     weights = behavior.user_weights()
     if weights is None:
         return None
-    labels = post.partition("dahl")
+    labels = post.partition()
     members = np.eye(int(labels.max()) + 1)[labels]
     shares = np.asarray(abs(weights) @ members)
     return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), np.finfo(float).tiny))

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.base import LatentPrior, LeftOutLaws
+from dualview.posterior.followed import followed, slopes_of
+from dualview.posterior.observed_cells import complete_features
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior
@@ -31,10 +33,11 @@ class LatentPriors:
             factors = table["behavior.factors"]
             self._precisions = units.precisions(factors @ np.swapaxes(factors, -1, -2))
         self._shifts: Array | None = None
-        if "slopes" in post and post.features is not None:
-            feature_units = post.units["features"]
-            away = feature_units.to_working(post.features) @ feature_units.factor.T
-            self._shifts = np.einsum("sqd,ud->suq", post.flat("slopes").reshape(n_draws, q, -1), away)
+        if "slopes" in post:
+            values, codes = complete_features(post, np.arange(n_draws)), None if post.cells is None else post.cells.codes
+            vectors = None if values is None else post.units["features"].to_working(values)
+            columns = followed(post, vectors, codes)
+            self._shifts = np.einsum("sqd,sud->suq" if columns.ndim == 3 else "sqd,ud->suq", slopes_of(post), columns)
 
     def __getitem__(self, draw: int) -> LatentPrior:
         z, rows = self._z[draw].astype(np.int64), slice(self._first[draw], self._first[draw + 1])

@@ -93,8 +93,8 @@ class _Rows:
     def log_observations(self, evidence: Evidence | SampledEvidence, x: Features | None) -> Array:
         """ln p(observations of a user | row), its latent vector integrated out."""
         means, covariances = (part[self._kept] for part in self._all.latent)
-        shifts = self._all.shifts(x)[:, 0]
-        means = means + (shifts if len(shifts) == 1 else shifts[self._all.draw[self._kept]])
+        shifts = self._all.row_shifts(x)[:, 0]
+        means = means + (shifts if len(shifts) == 1 else shifts[self._kept])
         if isinstance(evidence, SampledEvidence):
             return self._by_nodes(evidence, means)
         if evidence.noise is None:

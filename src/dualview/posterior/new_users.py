@@ -17,6 +17,7 @@ from dualview.behaviors.base import ClusterNoise, Evidence, Forecast, SampledEvi
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import Mixture, NormalMixture, Parts
 from dualview.posterior.category_shares import CategoryShares
+from dualview.posterior.followed import followed, slopes_of
 from dualview.posterior.fresh import Component, FreshClusters
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.predictive import VectorMixture, VectorParts, WeightedDraws
@@ -27,6 +28,7 @@ Array = NDArray[np.float64]
 Features = Array | UserCells  # of J users: vectors (J, D) in working units, or cells
 
 _SEED = 20  # of latent vectors drawn for users whose observations have no closed form
+_CELL_SEED = 22  # of cells drawn for users whose behaviour follows them
 _SHIFT_SEED = 21  # of where the points of each row begin that estimate probabilities of intervals
 
 _BASE_DRAWS = 20_000  # fresh clusters over all draws of the posterior
@@ -163,10 +165,42 @@ class Candidates:
         """What a link adds to the latent vectors of users with features x (J, D) in working units, (N, J, q); 0 without one."""
         if x is None or "slopes" not in self._post:
             return np.zeros((1, 1, 1))
-        assert not isinstance(x, UserCells)
-        slopes = self._post.flat("slopes")
-        slopes = slopes.reshape(len(slopes), -1, slopes.shape[-1])
-        return np.asarray(np.einsum("nqd,jd->njq", slopes, x @ self._post.units["features"].factor.T))
+        vectors, codes = (None, x.cells.codes) if isinstance(x, UserCells) else (x, None)
+        if isinstance(x, UserCells) and x.units is not None:
+            vectors = x.vectors()
+        return np.asarray(np.einsum("nqd,jd->njq", self._slopes, followed(self._post, vectors, codes)))
+
+    @cached_property
+    def _slopes(self) -> Array:
+        """Those of a link in every draw, in the user's units, (N, q, columns)."""
+        return slopes_of(self._post)
+
+    @property
+    def has_link(self) -> bool:
+        return "slopes" in self._post
+
+    def row_shifts(self, x: Features | None) -> Array:
+        """What a link adds to the latent vectors of users in each row, (R, J, q); 0 without one.
+
+        Cells that are not exact are drawn in each row given its cluster and the other cells.
+        """
+        shifts = self.shifts(x)
+        if len(shifts) == 1 and not self.has_link:
+            return shifts
+        shifts = np.asarray(shifts[self.draw])
+        if isinstance(x, UserCells) and x.units is not None:
+            rows = np.arange(len(self.draw))
+            for j in np.flatnonzero(~x.complete):
+                own = x[j : j + 1]
+                values = self.drawn_cells(np.random.default_rng(_CELL_SEED), rows, own)
+                shifts[:, j] = self.shifts_of(self.draw, values, own)
+        return shifts
+
+    def shifts_of(self, draws: NDArray[np.intp], values: Array, x: UserCells) -> Array:
+        """What a link adds to the latent vector of one user with some complete values (n, D), each in a draw (n,): (n, q)."""
+        vectors = self._post.units["features"].to_working(values)
+        columns = followed(self._post, vectors[:, None], x.cells.codes)[:, 0]
+        return np.asarray(np.einsum("nqd,nd->nq", self._slopes[draws], columns))
 
     @cached_property
     def roots(self) -> Array:
@@ -185,12 +219,17 @@ class Candidates:
             roots[~self.known] = units.factor @ fresh.roots
         return roots
 
-    def opened(self, rng: np.random.Generator, rows: NDArray[np.intp], x: Features | None) -> "Opened":
-        """Fresh clusters, by their rows, as they are once a user with features x, those of one user, or None is in them."""
+    def opened(
+        self, rng: np.random.Generator, rows: NDArray[np.intp], x: Features | None, values: Array | None = None
+    ) -> "Opened":
+        """Fresh clusters, by their rows, as they are once a user with features x, those of one user, or None is in them.
+
+        values (rows, D): the user's complete cells in each row, where they were drawn before.
+        """
         places = np.cumsum(~self.known)[rows] - 1
         features = latent = None
         if x is not None and ("features" in self._views or self._categories is not None):
-            features = self._opened_features(rng, rows, places, x)
+            features = self._opened_features(rng, rows, places, x, values)
         if "behavior" in self._views:
             units, fresh = self._post.units["behavior"], self._views["behavior"].fresh
             assert fresh is not None
@@ -203,11 +242,14 @@ class Candidates:
         return Opened(features, latent)
 
     def _opened_features(
-        self, rng: np.random.Generator, rows: NDArray[np.intp], places: NDArray[np.intp], x: Features
+        self, rng: np.random.Generator, rows: NDArray[np.intp], places: NDArray[np.intp], x: Features, values: Array | None
     ) -> "OpenedFeatures":
         component = log_shares = None
         if "features" in self._views:
-            vectors = self._drawn_vectors(rng, rows, x) if isinstance(x, UserCells) else x[0]
+            if values is not None:
+                vectors = self._post.units["features"].to_working(values)
+            else:
+                vectors = self._drawn_vectors(rng, rows, x) if isinstance(x, UserCells) else x[0]
             component = self._open("features", rng, places, vectors)
         if self._categories is not None and isinstance(x, UserCells):
             log_shares = self._categories.opened(rng, rows, x.cells.codes[0])
@@ -219,12 +261,17 @@ class Candidates:
             return np.asarray(x.vectors()[0])
         return self._post.units["features"].to_working(self.drawn_cells(rng, rows, x))
 
-    def drawn_cells(self, rng: np.random.Generator, rows: NDArray[np.intp], x: UserCells) -> Array:
-        """All Gaussian cells of one user, those that are not exact drawn in some rows, (rows, D)."""
+    def drawn_cells(
+        self, rng: np.random.Generator, rows: NDArray[np.intp], x: UserCells, gaussians: Gaussians | None = None
+    ) -> Array:
+        """All Gaussian cells of one user, those that are not exact drawn in some rows, (rows, D).
+
+        gaussians: the rows' distributions of the feature vector, where they are not those of :meth:`gaussians`.
+        """
         result = np.repeat(x.cells.low[:1], len(rows), axis=0)
         for pattern in x.patterns():
             columns = np.concatenate([pattern.intervals, pattern.missing])
-            result[:, columns] = pattern.draw(rng, self.gaussians(rows), 0)
+            result[:, columns] = pattern.draw(rng, self.gaussians(rows) if gaussians is None else gaussians, 0)
         return np.clip(result, x.cells.low[0], x.cells.high[0])  # against rounding
 
     def log_opened(self, x: Features, rows: NDArray[np.intp], opened: "OpenedFeatures") -> Array:
@@ -236,8 +283,7 @@ class Candidates:
         if opened.component is not None and x.complete[0]:
             total += densities.log_likelihood(x.vectors(), *opened.component)[0]
         elif opened.component is not None:
-            means, factors = opened.component
-            gaussians = Gaussians(means, _spread(np.eye(means.shape[1]), factors))
+            gaussians = gaussians_of(opened.component)
             for pattern in x.patterns():
                 total += pattern.log_density(pattern.sequence(gaussians), 0, self._shifts[rows])
         if opened.log_shares is not None:
@@ -269,7 +315,7 @@ class Candidates:
     @cached_property
     def overlap(self) -> Array:
         """Share of each row's users that is in each cluster of the estimate, (R, C + 1); the last column is a fresh cluster."""
-        labels = self._post.partition("dahl")
+        labels = self._post.partition()
         table = self._post.components
         counts = np.zeros((len(table["owner"]), int(labels.max()) + 1))
         for members in self._members:
@@ -373,11 +419,6 @@ class NewUsers:
         return self._n
 
     @property
-    def is_complete(self) -> bool:
-        """Whether all that is known of their features are numbers."""
-        return not isinstance(self._x, UserCells)
-
-    @property
     def n_rows(self) -> int:
         return len(self._candidates.draw)
 
@@ -438,8 +479,7 @@ class NewUsers:
 
     def _shifted(self, users: slice) -> Array:
         """What a link adds to some users' latent vectors in each row, (R, J, q)."""
-        shifts = self._candidates.shifts(None if self._x is None else self._x[users])
-        return shifts if len(shifts) == 1 else shifts[self._candidates.draw]
+        return self._candidates.row_shifts(None if self._x is None else self._x[users])
 
     def _sampled(self, users: slice) -> tuple[Array, Array]:
         """A latent vector of each user drawn in each row, (R, J, q), and ln p(observations | it), (R, J)."""
@@ -553,11 +593,12 @@ class NewUsers:
             chosen, log_sums = _choose(rng, rows, weight, likelihood)
             log_density += log_sums - np.log(total)
             places[position] = chosen
-            shift = np.broadcast_to(rows.shifts(x)[:, 0], means.shape[1:])
+            values, shift = self._followed(rng, chosen, x, taken)
+            shift = np.broadcast_to(shift, means.shape[1:])
             means[position], covariances[position] = latent_means[chosen] + shift, latent_covariances[chosen]
             new = vacant[chosen]
             if position + 1 < len(members) and new.any():
-                features, latent = rows.opened(rng, chosen[new], x)
+                features, latent = rows.opened(rng, chosen[new], x, None if values is None else values[new])
                 if features is not None:
                     taken.append((chosen[new], features))
                 if latent is not None:
@@ -570,6 +611,36 @@ class NewUsers:
             weight[vacant] = (rows.new_weight(n_opened) / np.maximum(n_vacant, 1))[rows.draw[vacant]]
             total += 1.0
         return Imputed(log_density, means, covariances, places)
+
+    def _followed(
+        self,
+        rng: np.random.Generator,
+        chosen: NDArray[np.int64],
+        x: Features | None,
+        taken: "list[tuple[NDArray[np.int64], OpenedFeatures]]",
+    ) -> tuple[Array | None, Array]:
+        """What a link adds to one user's latent vector in its row of every draw, (N, q) or (1, 1).
+
+        And, where it follows cells that are not exact, all its cells (N, D), which are drawn for it.
+        """
+        rows = self._candidates
+        if not rows.has_link or not isinstance(x, UserCells) or x.units is None or x.complete[0]:
+            return None, rows.shifts(x)[:, 0]
+        gaussians = rows.gaussians(chosen)
+        for opened_rows, opened in taken:
+            assert opened.component is not None
+            met, own, other = np.intersect1d(chosen, opened_rows, return_indices=True)
+            if len(met):
+                found = gaussians_of(Component(opened.component.means[other], opened.component.factors[other]))
+                gaussians.means[own], gaussians.roots[own] = found
+        values = rows.drawn_cells(rng, chosen, x, gaussians)
+        return values, rows.shifts_of(np.arange(rows.n_draws), values, x)
+
+
+def gaussians_of(component: Component) -> Gaussians:
+    """Components of the feature view with square roots of their covariances."""
+    means, factors = component
+    return Gaussians(means, _spread(np.eye(means.shape[1]), factors))
 
 
 def _choose(rng: np.random.Generator, rows: Candidates, weight: Array, likelihood: Array) -> tuple[NDArray[np.int64], Array]:

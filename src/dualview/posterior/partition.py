@@ -18,8 +18,12 @@ Labels = NDArray[np.int64]
 Array = NDArray[np.float64]
 
 _SIMILARITY_LIMIT = 5000
+_MOST_PAIRS = 5e10  # draws × draws × users that are compared to find the best draw
+_MOST_PLACES = 2e9  # draws × users × clusters that a search looks at in a pass
 _THREADS = 2
 LOSSES = ("binder", "vi")
+METHODS = ("dahl", *LOSSES)
+DEFAULT = "vi"  # which finds the true clusters best: python -m benchmarks.estimates
 
 
 @dataclass(frozen=True)
@@ -129,18 +133,26 @@ def least_loss(z: NDArray[np.integer], loss: str, *, n_starts: int = 8, seed: in
     """The partition with the least expected loss that a search finds: never worse than the best draw.
 
     Users move one at a time to where the loss is least until nobody moves, from the best draw and from users taken in random
-    order one after the other.
+    order one after the other. With very many users the draws that count are some of them, evenly spread.
     """
-    draws = Draws(z, loss)
+    draws = Draws(_some(z), loss)
     rng = np.random.default_rng(seed)
     n_draws, n_users = draws.z.shape
     best_draw = draws.z[int(np.argmin(draws.scores()))].astype(np.int64)
     by_user = np.ascontiguousarray(draws.z.T)
-    affordable = int(2e9 / (n_draws * n_users * draws.n_labels))
+    affordable = int(_MOST_PLACES / (n_draws * n_users * draws.n_labels))
     starts = [best_draw] + [np.full(n_users, -1, dtype=np.int64)] * min(n_starts, max(affordable, 1))
     found = [_descend(rng, draws, by_user, start.copy()) for start in starts]
     losses = [draws.distances(labels).mean() for labels in found]
     return by_size(found[int(np.argmin(losses))])
+
+
+def _some(z: NDArray[np.integer]) -> NDArray[np.integer]:
+    """As many draws as a search can take in, evenly spread; all of them unless users are very many."""
+    n_draws, n_users = z.shape
+    most = min(np.sqrt(_MOST_PAIRS / n_users), _MOST_PLACES / (n_users * (int(z.max()) + 1)))
+    wanted = max(1, min(n_draws, int(most)))
+    return z if wanted == n_draws else z[np.linspace(0, n_draws - 1, wanted).round().astype(int)]
 
 
 def _descend(rng: np.random.Generator, draws: Draws, by_user: NDArray[np.int32], candidate: Labels) -> Labels:

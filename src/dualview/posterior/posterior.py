@@ -318,24 +318,26 @@ class Posterior:
         """Share of draws in which two users are together, (U, U); for up to a few thousand users."""
         return partitions.similarity(self.flat("z"))
 
-    def partition(self, method: str = "dahl") -> partitions.Labels:
+    def partition(self, method: str = partitions.DEFAULT) -> partitions.Labels:
         """A point estimate of the partition, clusters numbered from the largest.
 
-        "dahl": the draw with the least squared error to the similarity (Dahl 2006). "binder", "vi": the partition with the
-        least posterior expected Binder loss or variation of information that a search over partitions finds.
+        "vi", "binder": the partition with the least posterior expected variation of information or Binder loss that a search
+        over partitions finds. "dahl": the draw with the least squared error to the similarity (Dahl 2006).
         """
-        if method == "dahl":
-            return self._dahl.copy()
-        if method not in partitions.LOSSES:
-            raise InputError(f"partition takes 'dahl', 'binder' or 'vi'; got {method!r}.")
-        return partitions.least_loss(self.flat("z"), method)
+        if method not in partitions.METHODS:
+            raise InputError(f"partition takes 'vi', 'binder' or 'dahl'; got {method!r}.")
+        if method not in self._partitions:
+            z = self.flat("z")
+            found = partitions.by_size(z[partitions.dahl(z)]) if method == "dahl" else partitions.least_loss(z, method)
+            self._partitions[method] = found
+        return self._partitions[method].copy()
 
     @cached_property
-    def _dahl(self) -> partitions.Labels:
-        z = self.flat("z")
-        return partitions.by_size(z[partitions.dahl(z)])
+    def _partitions(self) -> dict[str, partitions.Labels]:
+        """Estimates that were asked for, by method."""
+        return {}
 
-    def partition_estimate(self, method: str = "dahl", probability: float = 0.95) -> partitions.PartitionEstimate:
+    def partition_estimate(self, method: str = partitions.DEFAULT, probability: float = 0.95) -> partitions.PartitionEstimate:
         """The partition estimate with its expected loss, a credible ball and each user's probability of membership."""
         loss = "binder" if method == "dahl" else method
         return partitions.estimate(self.flat("z"), self.partition(method), loss, probability)
@@ -462,7 +464,10 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
     if likelihood is not None:
         params = {name.removeprefix("params."): fixed[name] for name in fixed if name.startswith("params.")}
         for name, values in likelihood.reported(params).items():
-            variables[name] = _squeezed(("user",) if name in likelihood.per_user else _DIMS.get(name, ()), values)
+            dims = ("user",) if name in likelihood.per_user else _DIMS.get(name, ())
+            if name == "slopes" and "categories.concentrations" in fixed:
+                dims = ("function", "slope")  # of features and of levels
+            variables[name] = _squeezed(dims, values)
         if "latent" in fixed:
             variables["latent"] = _squeezed(("user", "function"), units["behavior"].vectors(fixed["latent"]))
     for view, unit in units.items():

@@ -11,6 +11,7 @@ from dualview.errors import InputError
 from dualview.model import Model
 from dualview.partitions.alpha import concentration, concentration_from_text
 from dualview.partitions.choice import partition_prior
+from dualview.posterior.followed import slope_units
 from dualview.posterior.observed_cells import categories_of, intervals_of
 from dualview.units import GaussianPrior
 
@@ -31,11 +32,16 @@ def rebuilt_model(post: "Posterior", behavior: Behavior | None) -> Model:
     alpha = concentration(concentration_from_text(post.alpha_prior))
     partition = partition_prior(post.n_clusters, alpha, post.partition_process)
     others = {} if cells is None or codebook is None else categories_of(cells, codebook)
-    likelihood, pooled = _likelihood(post, behavior, features), post.pooling is not None
+    pooled, likelihood = post.pooling is not None, _likelihood(post, behavior)
+    if "slopes" in post and likelihood is not None:
+        design = Model.design(features, others)
+        n_levels = design.shape[1] - (0 if features is None else features.shape[1])
+        units = slope_units(post.units.get("features"), n_levels)
+        likelihood = LinkedLikelihood.of(likelihood, design, post.units["behavior"], units)
     return Model(partition, features, likelihood, post.n_users, pooled=pooled, others=others, intervals=intervals)
 
 
-def _likelihood(post: "Posterior", behavior: Behavior | None, features: np.ndarray | None) -> Likelihood | None:
+def _likelihood(post: "Posterior", behavior: Behavior | None) -> Likelihood | None:
     if "behavior" not in post.units:
         return None
     assert behavior is not None
@@ -43,8 +49,6 @@ def _likelihood(post: "Posterior", behavior: Behavior | None, features: np.ndarr
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit has said them
         _, likelihood = behavior.prepare(GaussianPrior(*units.prior))
-    if "slopes" in post and features is not None:
-        return LinkedLikelihood.of(likelihood, features, units, post.units["features"])
     return likelihood
 
 

@@ -88,7 +88,7 @@ class _Run:
         activity = read_activity(folder, self.ids)
         if activity is not None:
             self.features, self.names = activity.to_numpy(dtype=float), [str(name) for name in activity]
-            self.units = words.units(self.names, self.post.feature_names)
+            self.units = words.units(self.names, words.fitted_names(self.post))
             self.columns = [None] * len(self.names)
         self.ranks = None if self.features is None else ranks_of(self.features)
         membership = self.estimate.membership

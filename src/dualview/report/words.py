@@ -7,6 +7,7 @@ import numpy as np
 
 from dualview.columns import Cells, Columns
 from dualview.posterior import Posterior
+from dualview.posterior.certainty import certainty_text
 from dualview.posterior.partition import PartitionEstimate
 from dualview.report.numbers import counted, listed, number, share
 
@@ -47,15 +48,20 @@ def _data_sentence(post: Posterior, has_features: bool, has_threads: bool) -> st
     users = counted(post.n_users, "user", "users")
     parts = []
     if has_features:
-        names = post.feature_names
-        if post.cells is not None and post.codebook is not None:
-            names = [column.name for column in post.codebook.columns if column.kind != "ignore"]
+        names = fitted_names(post)
         shown = listed(names) if len(names) <= 12 else f"{', '.join(names[:12])} and {len(names) - 12} more"
         parts.append(f"by {counted(len(names), 'feature', 'features')} ({shown})")
     if has_threads:
         n = post.n_observations
         parts.append(f"by what came of {'the threads' if n is None else counted(n, 'thread', 'threads')} they took part in")
     return f"{users} are described {' and '.join(parts)}."
+
+
+def fitted_names(post: Posterior) -> list[str]:
+    """Names of all columns that the model has seen, nominal ones too."""
+    if post.cells is None or post.codebook is None:
+        return post.feature_names
+    return [column.name for column in post.codebook.columns if column.kind != "ignore"]
 
 
 def _forum_sentence(forum: dict[str, Any]) -> str:
@@ -106,6 +112,7 @@ def roles_intro(post: Posterior, estimate: PartitionEstimate, n_roles: int) -> l
         text,
         f"A user's certainty is the probability of being together with another member of the role, taken at random; over all "
         f"users it is {share(certainty)} on average. Typical members are sure ones with features near the role's medians.",
+        certainty_text(post.flat("z"), estimate, "role"),
     ]
 
 

@@ -21,6 +21,7 @@ from dualview.mixture import DualViewMixture
 from dualview.partitions.alpha import concentration_from_text
 from dualview.partitions.choice import partition_process
 from dualview.posterior import Posterior, load
+from dualview.posterior.certainty import certainty_text
 from dualview.posterior.profiles import table_profile
 from dualview.settings import Columns, Settings, check_values, setting_names
 
@@ -288,6 +289,7 @@ def summarise(folder: Path) -> dict[str, Any]:
         "draws_per_chain": post.n_draws,
         "length": None if post.length is None else post.length._asdict(),
         "clusters": clusters,
+        "certainty": certainty_text(post.flat("z"), estimate),
         "clusters_in_an_average_draw": float(post["n_clusters"].mean()),
         "alpha_prior": post.alpha_prior,
         "converged": post.converged,
@@ -348,7 +350,7 @@ def summary_text(summary: dict[str, Any]) -> str:
         lines.append(line)
     verdict = summary["verdict"].replace("(n_warmup, n_draws)", "(--warmup, --draws)")
     verdict = verdict.replace("(max_time, max_draws)", "(--max-time, --max-draws)")
-    return "\n".join([*lines, verdict.replace("plots.traces", "the pictures of 'dualview plot'")])
+    return "\n".join([*lines, summary["certainty"], verdict.replace("plots.traces", "the pictures of 'dualview plot'")])
 
 
 def _length_text(length: dict[str, Any] | None) -> str:

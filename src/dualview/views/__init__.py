@@ -1,12 +1,15 @@
 """Views: how likely a user's vector is under each component, and how components are redrawn."""
 
-from dualview.views.base import View, ViewState
+from dualview.views.base import Components, View, ViewState
 from dualview.views.gaussian.intervals import Intervals
+from dualview.views.gaussian.linked_cells import Followers
 from dualview.views.gaussian.view import GaussianState, GaussianView, no_table, no_view
-from dualview.views.nominal.view import NominalState, NominalView, no_columns
+from dualview.views.nominal.view import NominalState, NominalView, level_indicators, no_columns
 from dualview.views.shared.view import SharedVectorState, SharedVectorView
 
 __all__ = [
+    "Components",
+    "Followers",
     "GaussianState",
     "GaussianView",
     "Intervals",
@@ -16,6 +19,7 @@ __all__ = [
     "SharedVectorView",
     "View",
     "ViewState",
+    "level_indicators",
     "no_columns",
     "no_table",
     "no_view",

@@ -78,6 +78,10 @@ class View(ABC):
         """Complete vectors x as they would be observed, where ``before`` was: the view and what it sees; by default all."""
         return self, x
 
+    def design(self, x: Array) -> Array:
+        """What a link lets latent vectors follow, (U, …): numbers that are 0 on average; by default none."""
+        return np.empty((len(x), 0))
+
     @abstractmethod
     def record(self, state: Any, x: Array, rows: Array) -> Any:
         """The state and its vectors as the sampler sees them: a record of a registered kind. rows (D, U): vectors observed."""

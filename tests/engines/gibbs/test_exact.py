@@ -55,7 +55,7 @@ def reassigned(rng: np.random.Generator, model: Model, state: State, n_auxiliary
     [
         pytest.param(ChineseRestaurant(), ("dp", None), 1, id="process, one auxiliary", marks=pytest.mark.slow),
         pytest.param(ChineseRestaurant(), ("dp", None), 3, id="process, three auxiliary"),
-        pytest.param(FiniteDirichlet(3), ("finite", 3), 3, id="three clusters"),
+        pytest.param(FiniteDirichlet(3), ("finite", 3), 3, id="three clusters", marks=pytest.mark.slow),
     ],
 )
 def test_frequencies_of_partitions(partition: PartitionPrior, kind: tuple, n_auxiliary: int) -> None:
@@ -69,6 +69,7 @@ def test_frequencies_of_partitions(partition: PartitionPrior, kind: tuple, n_aux
     assert set(draws) <= set(exact)
 
 
+@pytest.mark.slow
 def test_blocks_of_users_do_not_change_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of log likelihoods made for two users at a time."""
     monkeypatch.setattr(assignment, "BLOCK", 2)

@@ -82,7 +82,7 @@ def slow(case: Any) -> Any:
     return pytest.param(case, marks=pytest.mark.slow)
 
 
-QUICK = {"dual-DP", "single", "IGMM", "IGMM with a gamma prior"}
+QUICK = {"dual-DP", "IGMM with a gamma prior"}
 SEEDS = [0, *map(slow, range(1, 10))]
 
 
@@ -344,6 +344,7 @@ FAINT = {"singleton-parameters-not-reused": 600}  # these take more chains to be
 
 # Kept for `make test-slow`: each compiles the whole assignment sweep or a view again.
 SLOW = {
+    "latent-scale-moves-precisions-only",
     "printed-r0",
     "printed-beta-sum-from-zero",
     "alpha-fixed-as-process",

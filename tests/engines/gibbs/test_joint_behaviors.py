@@ -84,6 +84,8 @@ MODELS = {
     "choices, linked and pooled, one cluster": lambda: linked(OneCluster(), choices(1, 0), pooled=True),
 }
 SLOW = {
+    "regressions, three clusters",
+    "noise by cluster, one number, process",
     "noise by cluster with an informative prior, process",
     "regressions, process",
     "choices, process",

@@ -65,7 +65,7 @@ MODELS |= {
     "vectors, three clusters": lambda: vectors(FiniteDirichlet(3), 1),
     "vectors, one cluster": lambda: vectors(OneCluster(), 0),
 }
-QUICK = {"dual-DP", "vectors, three clusters"}
+QUICK = {"dual-DP"}
 
 
 def twice(rng: np.random.Generator, model: Model, state: State) -> State:
@@ -151,6 +151,7 @@ def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert size > REJECT
 
 
+@pytest.mark.slow
 def test_covariates_that_bring_another_prior_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The joint draw of clusters and covariates with four times the precision R_0."""
     right = SharedVectorView.latent_prior
@@ -262,9 +263,9 @@ def chain(rng: np.random.Generator, model: Model, n_auxiliary: int, n: int, draw
 @pytest.mark.parametrize(
     ("partition", "kind", "with_features", "with_gram"),
     [
-        pytest.param(ChineseRestaurant(), ("dp", None), False, True, id="process, by a gram matrix"),
+        pytest.param(ChineseRestaurant(), ("dp", None), False, True, id="process, by a gram matrix", marks=pytest.mark.slow),
         pytest.param(ChineseRestaurant(), ("dp", None), True, False, id="process, with features"),
-        pytest.param(FiniteDirichlet(3), ("finite", 3), False, False, id="three clusters"),
+        pytest.param(FiniteDirichlet(3), ("finite", 3), False, False, id="three clusters", marks=pytest.mark.slow),
         pytest.param(FiniteDirichlet(3), ("finite", 3), False, True, id="three clusters, by a gram matrix"),
     ],
 )

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 import checks
-from checks import REJECT, LostChainsError, assert_joint, by_blocks, changed, install, joint_test, worst
+from checks import REJECT, LostChainsError, assert_joint, by_blocks, changed, gibbs_step, install, joint_test, mutate, worst
+from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.model import Model, Observed
 from dualview.partitions.alpha import Gamma
-from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
-from dualview.units import Whitening
+from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
+from dualview.units import GaussianPrior, Whitening
 from dualview.views import Intervals, NominalView
-from dualview.views.gaussian import cells
+from dualview.views.gaussian import cells, linked_cells
+from dualview.views.gaussian import view as gaussian_view
 from dualview.views.nominal import conditionals, splitting
 from dualview.views.nominal import kind as nominal
 
@@ -59,11 +61,24 @@ def model(partition: Any, likelihood: Any = None, pooled: bool = False) -> Model
     return Model(partition, x, likelihood, N_USERS, pooled=pooled, others=categories(), intervals=intervals())
 
 
+def linked(partition: Any, pooled: bool = False) -> Model:
+    """Latent vectors follow both columns and all levels."""
+    others, x = categories(), np.zeros((N_USERS, 2))
+    features = Model.design(x, others)
+    units = Whitening.of(GaussianPrior(np.zeros(1), np.eye(1)))
+    own = Whitening.of(GaussianPrior(MEAN, FACTOR @ FACTOR.T)).with_others(features.shape[1] - 2)
+    likelihood = LinkedLikelihood.of(regression(), features, units, own)
+    return Model(partition, x, likelihood, N_USERS, pooled=pooled, others=others, intervals=intervals())
+
+
 MODELS = {
     "table alone": lambda: model(ChineseRestaurant(Gamma(2.0, 2.0))),
     "process": lambda: model(ChineseRestaurant(), regression()),
     "three clusters": lambda: model(FiniteDirichlet(3), regression()),
     "pooled": lambda: model(ChineseRestaurant(), regression(), pooled=True),
+    "linked": lambda: linked(ChineseRestaurant()),
+    "linked, one cluster": lambda: linked(OneCluster()),
+    "linked and pooled": lambda: linked(FiniteDirichlet(3), pooled=True),
 }
 
 
@@ -89,16 +104,40 @@ def statistics(model: Model, state: Any) -> dict[str, float]:
         "fit": np.mean(theta[state.z[seen], codes[seen, 0].astype(int)]),
         "levels of two users": (codes[1, 1] == codes[2, 1]) * (state.z[1] == state.z[2]),
     }
+    if model.likelihood is not None and model.likelihood.follows_features:
+        f, slopes = model.functions(state)[:, 0], np.arctan(state.params["slopes"][0])
+        own |= {
+            "missing cell and slope": values[0, 0] * slopes[0],
+            "missing cell, slope and behaviour": np.sign(x[3, 0] * slopes[0]) * np.arctan(f[3]),
+            "rounded cell, slope and behaviour": np.sign(x[2, 1] * slopes[1]) * np.arctan(f[2]),
+            "missing cell, slope and deviation": np.sign(x[3, 0] * slopes[0]) * np.arctan(state.latent[3, 0]),
+            "deviations of users with cells": np.arctan(state.latent[[0, 1, 3], 0] ** 2).mean(),
+            "what cells explain": np.arctan(np.log(1e-9 + np.mean((x @ state.params["slopes"][0, :2]) ** 2))),
+            "level, slope and behaviour": np.sign(slopes[2]) * (codes[1, 0] == 0) * np.arctan(f[1]),
+        }
     return checks.statistics(model, state) | own
 
 
-@pytest.mark.parametrize("name", ["process", *map(slow, ["table alone", "three clusters", "pooled"])])
+def steps_to_a_table(rng: np.random.Generator, model: Model, state: Any) -> Any:
+    """Some steps to each set of data: new data bring new cells, and what a step leaves in them counts in the next only."""
+    for _ in range(5):
+        state = gibbs_step(rng, model, state)
+    return state
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["linked, one cluster", "linked and pooled"])
+def test_several_steps_to_a_table_leave_the_joint_prior_as_it_is(name: str) -> None:
+    assert_joint(MODELS[name](), seed=0, length=10, step=steps_to_a_table, look=statistics)
+
+
+@pytest.mark.parametrize("name", ["process", *map(slow, [name for name in MODELS if name != "process"])])
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0, look=statistics)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["process", "three clusters", "pooled"])
+@pytest.mark.parametrize("name", ["process", "three clusters", "pooled", "linked"])
 def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     by_blocks(monkeypatch, 2)
     assert_joint(MODELS[name](), seed=0, look=statistics)
@@ -114,9 +153,9 @@ MUTANTS = {
     "missing cells one by one": lambda: [
         changed(cells.draw_missing, "dot(directions[i], directions[j])", "dot(directions[i], directions[j]) * (i == j)")
     ],
-    "rounded cells too free": lambda: [changed(cells.draw_cells, "1.0 / math.sqrt(precision)", "3.0 / math.sqrt(precision)")],
+    "rounded cells too free": lambda: [changed(cells.draw_along, "1.0 / math.sqrt(precision)", "3.0 / math.sqrt(precision)")],
     "rounded cells without the other columns": lambda: [
-        changed(cells.draw_cells, "before - dot(directions[i], projection) / precision", "before")
+        changed(cells.draw_along, "before - dot(directions[i], projection) / precision", "before")
     ],
     "shares from too many users": lambda: [
         changed(
@@ -137,11 +176,16 @@ MUTANTS = {
         changed(splitting.log_weight, "total += log_evidence", "total += 0.0 * log_evidence")
     ],
 }
-QUICK = {"missing cells without their volume", "shares from too many users"}
+LINKED_MUTANTS = {  # model, function, and the statement that is left out of it
+    "cells that do not see behaviour": ("linked, one cluster", "draw_with_latent", "directions[i, n_dims + a] -= "),
+    "behaviour that does not follow cells": ("linked, one cluster", "draw_with_latent", "deviations[u, a] -= "),
+    "cells that do not see observations": ("linked and pooled", "draw_with_observations", "directions[i, n_dims + t] -= "),
+}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("mutant", [name if name in QUICK else slow(name) for name in MUTANTS])
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     by_blocks(monkeypatch, 3)
     install(monkeypatch, *MUTANTS[mutant]())
@@ -149,4 +193,15 @@ def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> Non
         _, size = worst(joint_test(MODELS["table alone"](), seed=0, look=statistics))
     except LostChainsError:
         return
+    assert size > REJECT
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("mutant", LINKED_MUTANTS)
+def test_mutant_of_linked_cells_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, function, statement = LINKED_MUTANTS[mutant]
+    wrong = mutate(getattr(linked_cells, function), statement, f"{statement}0.0 * ")
+    monkeypatch.setattr(gaussian_view, function, wrong)
+    _, size = worst(joint_test(MODELS[name](), seed=0, n_chains=500, length=10, step=steps_to_a_table, look=statistics))
     assert size > REJECT

@@ -160,7 +160,9 @@ def scores(prior, kernel, n=4000, n_moves=3):
     return np.mean(changes, axis=0) / (np.std(changes, axis=0) / np.sqrt(n))
 
 
-@pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (2, 1), (1, 2)])
+@pytest.mark.parametrize(
+    ("n_dims", "n_latent"), [(2, 1), *(pytest.param(*dims, marks=pytest.mark.slow) for dims in ((1, 0), (0, 1), (1, 2)))]
+)
 def test_moves_from_the_prior_stay_in_it(n_dims, n_latent):
     for prior, n_moves in ((Prior(n_dims, n_latent), 3), (Prior(n_dims, n_latent, n_users=8, alpha=2.0), 6)):
         assert np.abs(scores(prior, split_and_merge, n_moves=n_moves)).max() < 4.5
@@ -277,7 +279,8 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize("mutant", [MUTANTS[0], *(pytest.param(mutant, marks=pytest.mark.slow) for mutant in MUTANTS[1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(mutant, monkeypatch):
     assert np.abs(scores(Prior(2, 1, n_users=8, alpha=2.0), mutant(monkeypatch), n_moves=6)).max() > 6.0
 

@@ -193,7 +193,7 @@ def measurements() -> Measurements:
 @pytest.mark.parametrize(
     "partition",
     [
-        pytest.param(ChineseRestaurant(), id="process"),
+        pytest.param(ChineseRestaurant(), id="process", marks=pytest.mark.slow),
         pytest.param(FiniteDirichlet(3), id="three clusters", marks=pytest.mark.slow),
     ],
 )

@@ -149,7 +149,7 @@ def statistics(model, state):
     return checks.statistics(model, state) | own
 
 
-@pytest.mark.parametrize("name", ["process", slow("three clusters")])
+@pytest.mark.parametrize("name", [slow("process"), slow("three clusters")])
 def test_joint(name):
     checks.assert_joint(MODELS[name](), seed=1, look=statistics)
 

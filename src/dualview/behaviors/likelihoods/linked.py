@@ -163,6 +163,11 @@ class LinkedLikelihood(Likelihood):
         """Those parameters of the likelihood inside of which every user has one."""
         return self.inner.per_user
 
+    @property
+    def follows_features(self) -> bool:
+        """They are in the mean of f."""
+        return True
+
     def with_features(self, features: Array) -> "LinkedLikelihood":
         """The same with other features."""
         return replace(self, link=replace(self.link, features=features))

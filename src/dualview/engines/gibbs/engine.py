@@ -28,7 +28,7 @@ from dualview.numerics.compiling import uncached_twin
 from dualview.numerics.dispatch import is_own
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
-from dualview.views import no_columns, no_table, no_view
+from dualview.views import Components, Followers, no_columns, no_table, no_view
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
 _NARROW = 1e-12  # of a variance: a mean that such clusters pull at keeps no digits along wider directions
@@ -67,6 +67,14 @@ class GibbsEngine(Engine):
 
     def advance(self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]) -> tuple[State, Info]:
         """Some steps: many in one compiled call where the likelihood can be redrawn inside it, else one."""
+        if model.followed_cells:
+            after, info = self._advance(rng, model.held(state), state, keep)
+            after = _with_cells_redrawn(rng, model, state, after)
+            return after, info._replace(last=after if keep[0] else None)
+        return self._advance(rng, model, state, keep)
+
+    def _advance(self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]) -> tuple[State, Info]:
+        """:meth:`advance` where cells, if there are any, are drawn with the clusters."""
         at_once = not model.pooled and (model.n_users <= assignment.BLOCK or _with_others(model))
         conjugate = _conjugate(model, state) if at_once else None
         if conjugate is not None:
@@ -84,10 +92,12 @@ class GibbsEngine(Engine):
 
     def step_by_blocks(self, rng: np.random.Generator, model: Model, state: State, moves: Sequence[steps.Move]) -> State:
         """One step with these moves, made one by one, however many users there are: to try out moves and measure them."""
-        working, params = self._before_moves(rng, model, state)
+        held = model.held(state)
+        working, params = self._before_moves(rng, held, state)
         working, collapsed = run_by_blocks(stream_of(rng), working, moves)
         _check(model, working, collapsed)
-        return _with_likelihood_redrawn(rng, model, working, params)
+        after = _with_likelihood_redrawn(rng, held, working, params)
+        return _with_cells_redrawn(rng, model, state, after) if model.followed_cells else after
 
     def steps_at_once(self, model: Model) -> int:
         """What takes some hundredths of a second."""
@@ -204,6 +214,22 @@ def _with_likelihood_redrawn(rng: np.random.Generator, model: Model, working: Wo
         own, prior = working.views[-1], _latent_prior(model, working)
         latent, params = model.likelihood.redraw(rng, own.vectors, params, working.terms, prior)
     return _after(model, working, latent, params)
+
+
+def _with_cells_redrawn(rng: np.random.Generator, model: Model, before: State, after: State) -> State:
+    """The next state with the cells redrawn, where latent vectors follow them; those before are what stood in the step."""
+    view, likelihood = model.feature_view, model.held(before).likelihood
+    assert likelihood is not None
+    assert after.latent is not None
+    assert model.features is not None
+    parts = after.views["features"].component_parts | after.views["features"].base_parts
+    standing = view.restored(parts | {"cells": before.views["features"].base_parts["cells"]})
+    slopes = np.ascontiguousarray(after.params["slopes"][:, : view.n_dims])
+    terms = likelihood.terms(rng, after.latent, after.params) if model.pooled else None
+    prior = None if model.pooled else Components(**after.views["behavior"].component_parts)
+    followers = Followers(slopes, after.latent, prior, terms)
+    features, latent = view.redraw_cells(rng, standing, model.features, after.z, followers)
+    return replace(after, views={**after.views, "features": features}, latent=latent)
 
 
 def _after(model: Model, working: WorkingState, latent: NDArray[np.float64] | None, params: Params) -> State:

@@ -141,11 +141,22 @@ def integrate_out(table, offset, first, end, column, mean, factor, vectors, cell
 def draw_cells(rng, u, mean, factor, cells, vectors, rows):
     """In place: the cells of user u, whose component has this mean and this factor; its vector from them."""
     start, n_dims = cells.starts[u], vectors.shape[1]
-    n, n_missing = cells.starts[u + 1] - start, cells.n_missing[u]
+    n = cells.starts[u + 1] - start
     projection, directions = np.empty(n_dims), np.empty((n, n_dims))
     project(vectors[u], mean, factor, projection)
     for i in range(n):
         data_row(cells.columns[start + i], cells.inverse, factor, directions[i])
+    draw_along(rng, u, cells, projection, directions)
+    whiten(u, cells, vectors, rows)
+
+
+@compiled
+def draw_along(rng, u, cells, projection, directions):
+    """In place on values and projection: the cells of user u, whose log density is −|projection|²/2.
+
+    directions (n, …): by what the projection changes for a unit of each cell.
+    """
+    start, n, n_missing = cells.starts[u], directions.shape[0], cells.n_missing[u]
     draw_missing(rng, u, cells, projection, directions[:n_missing])
     for i in range(n_missing, n):
         at, d = start + i, cells.columns[start + i]
@@ -153,9 +164,8 @@ def draw_cells(rng, u, mean, factor, cells, vectors, rows):
         centre = before - dot(directions[i], projection) / precision
         drawn = truncated_normal(rng, centre, 1.0 / math.sqrt(precision), cells.lows[at], cells.highs[at])
         cells.values[u, d] = drawn
-        for j in range(n_dims):
+        for j in range(projection.shape[0]):
             projection[j] += directions[i, j] * (drawn - before)
-    whiten(u, cells, vectors, rows)
 
 
 @compiled

@@ -76,6 +76,11 @@ class Intervals:
         take_out(row, 0, cells)
         return row
 
+    def held(self, x: Array) -> "Intervals":
+        """All cells exact, at the values of complete vectors in working units."""
+        values = self.mean + x @ self.factor.T
+        return Intervals(values, values, self.mean, self.factor, self.inverse)
+
     def observe(self, x: Array) -> "Intervals":
         """The intervals of another complete table, in working units: what is missing stays so."""
         values = self.mean + x @ self.factor.T

@@ -16,6 +16,7 @@ from dualview.views.gaussian import conditionals, density
 from dualview.views.gaussian.interval_kind import IntervalGaussian
 from dualview.views.gaussian.intervals import Intervals
 from dualview.views.gaussian.kind import Gaussian
+from dualview.views.gaussian.linked_cells import Followers, draw_with_latent, draw_with_observations
 
 _NO_SPREAD = 1e-24  # a variance that is rounding, in working units
 _SPARE = np.geomspace(0.1, 1e6, 50)  # values of β − D + 1 to start from
@@ -99,6 +100,10 @@ class GaussianView(View):
         base = Base(base_mean, base_precision, base_covariance, base_dof)
         return GaussianState(conditionals.draw_from_base(stream_of(rng), n_components, base), base)
 
+    def design(self, x: Array) -> Array:
+        """The vectors themselves."""
+        return x
+
     def simulate(self, rng: np.random.Generator, state: GaussianState, z: Labels) -> Array:
         """Vectors given their components, (M1)."""
         noise = rng.standard_normal((len(z), self.n_dims))
@@ -115,6 +120,20 @@ class GaussianView(View):
         if self.intervals is None or not self.intervals.n_cells:
             return x
         return self.intervals.record(state.cells, x)[1]
+
+    def redraw_cells(
+        self, rng: np.random.Generator, state: GaussianState, x: Array, z: Labels, followers: Followers
+    ) -> tuple[GaussianState, Array]:
+        """The state with cells drawn given latent vectors that follow features, and the g (U, q) that this leaves."""
+        record = self.record(state, x, np.empty((self.n_dims, 0)))
+        assert isinstance(record, IntervalGaussian)
+        slopes, deviations, prior, terms = followers
+        stream, deviations = stream_of(rng), deviations.copy()
+        if terms is not None:
+            draw_with_observations(stream, z, record, slopes, terms)
+        else:
+            draw_with_latent(stream, z, record, slopes, prior, deviations)
+        return self.state(record), deviations
 
     def observed(self, x: Array, before: Array) -> tuple["GaussianView", Array]:  # noqa: ARG002
         """Complete vectors as they would be observed."""

@@ -3,6 +3,7 @@
 codes (U, J): every user's level in every column, as whole numbers from 0; −1, or below, where it is missing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -96,6 +97,10 @@ class NominalView(View):
             codes[:, j] = (rng.random(len(z))[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
         return codes
 
+    def design(self, x: Array) -> Array:
+        """A column for every level, 1 less its share where users have it; 0 where the level is missing."""
+        return level_indicators(x, self.shares)
+
     def observed(self, x: Array, before: Array) -> tuple["NominalView", Array]:
         """Levels as they would be observed: those that were missing are."""
         return self, np.where(before < 0.0, -1.0, x)
@@ -111,6 +116,15 @@ class NominalView(View):
     def restored(self, parts: dict[str, Any]) -> NominalState:
         """The state with these parts, by name."""
         return NominalState(parts["log_shares"], parts["concentrations"])
+
+
+def level_indicators(codes: NDArray[Any], shares: Sequence[Sequence[float]]) -> Array:
+    """A column for every level of every column (U, Σ L): 1 less its share where users have it, 0 where it is missing."""
+    parts = [np.empty((len(codes), 0))]
+    for own, of_levels in zip(codes.T, shares, strict=True):
+        centred = (own[:, None] == np.arange(len(of_levels))) - np.array(of_levels)
+        parts.append(np.where(own[:, None] < 0, 0.0, centred))
+    return np.hstack(parts)
 
 
 def no_columns(n_users: int, n_components: int) -> Nominal:
