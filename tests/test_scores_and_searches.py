@@ -13,6 +13,7 @@ import dualview as dv
 from dualview.errors import DataWarning, InputError
 
 FORUM = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+pytestmark = pytest.mark.filterwarnings("ignore:The partition estimate has")  # fits are short
 QUICK = {"n_warmup": 20, "n_draws": 10, "n_chains": 1}
 
 

@@ -344,6 +344,6 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
 def _many_clusters(n_clusters: int, n_users: int) -> str:
     return (
         f"The partition estimate has {n_clusters} clusters for {n_users} users: most users are alone or nearly so, as when the "
-        'data show no clusters. Compare posterior_["n_clusters"] and posterior_.partition("vi"). For fewer clusters give alpha '
+        'data show no clusters. Compare posterior_["n_clusters"], the clusters of each draw. For fewer clusters give alpha '
         "a prior of smaller values, such as dv.Gamma(1, 4), or fix n_clusters."
     )

@@ -24,6 +24,7 @@ def fit(**options: object) -> dv.Posterior:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_a_dask_cluster_gives_the_draws_that_threads_give(tmp_path: Path) -> None:
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "local_directory": str(tmp_path)}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster), joblib.parallel_config("dask"):

@@ -187,6 +187,7 @@ def test_an_option_of_earlier_versions_is_told_apart(run: Path, tmp_path: Path, 
     assert "has a run of an earlier version, with an option that is gone (ties)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_members_of_a_role_can_share_one_power(tmp_path: Path) -> None:
     """The single model that it is compared with has a coefficient for each user all the same."""
     POSTS.to_csv(tmp_path / "posts.csv", index=False)

@@ -624,7 +624,7 @@ class NewUsers:
         And, where it follows cells that are not exact, all its cells (N, D), which are drawn for it.
         """
         rows = self._candidates
-        if not rows.has_link or not isinstance(x, UserCells) or x.units is None or x.complete[0]:
+        if not isinstance(x, UserCells) or x.units is None or x.complete[0] or not rows.has_link:
             return None, rows.shifts(x)[:, 0]
         gaussians = rows.gaussians(chosen)
         for opened_rows, opened in taken:

@@ -93,7 +93,7 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int) -> list[t
 @pytest.mark.parametrize(
     ("partition", "kind"),
     [
-        pytest.param(ChineseRestaurant(), ("dp", None), id="process"),
+        pytest.param(ChineseRestaurant(), ("dp", None), id="process", marks=pytest.mark.slow),
         pytest.param(FiniteDirichlet(3), ("finite", 3), id="three clusters", marks=pytest.mark.slow),
     ],
 )

@@ -84,6 +84,7 @@ MODELS = {
     "choices, linked and pooled, one cluster": lambda: linked(OneCluster(), choices(1, 0), pooled=True),
 }
 SLOW = {
+    "choices without items, three clusters",
     "regressions, three clusters",
     "noise by cluster, one number, process",
     "noise by cluster with an informative prior, process",

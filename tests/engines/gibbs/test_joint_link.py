@@ -43,14 +43,13 @@ MODELS = {
     "pooled threads with covariates, one cluster": lambda: linked(OneCluster(), regression(1), 1, pooled=True),
     "regressions, three clusters": lambda: linked(FiniteDirichlet(3), panel(), 1),
 }
-QUICK = {"threads, one cluster"}
 
 
 def slow(case: Any) -> Any:
     return pytest.param(case, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in MODELS])
+@pytest.mark.parametrize("name", map(slow, MODELS))
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0)
 
