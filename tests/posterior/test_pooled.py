@@ -166,7 +166,7 @@ def test_newcomers_who_meet_in_a_new_cluster_share_its_coefficient() -> None:
         first=np.arange(n_draws) * (1 + n_fresh),
         component=np.tile([0] + [-1] * n_fresh, n_draws),
         known=np.tile([True] + [False] * n_fresh, n_draws),
-        opened=lambda _rng, _rows, _x: (None, None),
+        opened=lambda *_: (None, None),
         n_latent=1,
         weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
         offset=np.zeros(n_draws),
