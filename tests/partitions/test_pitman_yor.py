@@ -95,6 +95,7 @@ def model(discount=0.4):
     return Model(PitmanYor(discount, Gamma(2.0, 2.0)), np.zeros((6, 1)), n_users=6)
 
 
+@pytest.mark.slow
 def test_joint():
     assert_joint(model(), seed=2)
 

@@ -49,7 +49,7 @@ def slow(case: Any) -> Any:
     return pytest.param(case, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("name", map(slow, MODELS))
+@pytest.mark.parametrize("name", [slow(name) for name in MODELS])
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0)
 
