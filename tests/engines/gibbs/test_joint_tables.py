@@ -126,7 +126,7 @@ def steps_to_a_table(rng: np.random.Generator, model: Model, state: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["linked, one cluster", "linked and pooled"])
+@pytest.mark.parametrize("name", ["table alone", "process", "three clusters", "linked, one cluster", "linked and pooled"])
 def test_several_steps_to_a_table_leave_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0, length=10, step=steps_to_a_table, look=statistics)
 
@@ -190,7 +190,7 @@ def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> Non
     by_blocks(monkeypatch, 3)
     install(monkeypatch, *MUTANTS[mutant]())
     try:
-        _, size = worst(joint_test(MODELS["table alone"](), seed=0, look=statistics))
+        _, size = worst(joint_test(MODELS["table alone"](), seed=0, length=10, step=steps_to_a_table, look=statistics))
     except LostChainsError:
         return
     assert size > REJECT
