@@ -152,7 +152,7 @@ class _Substitution:
             return call if one is parts["one"] else getattr(dispatch, maker)(one)
         name = call.__name__
         functions = {kind: known[name] for kind, known in dispatch._KINDS.items() if name in known}
-        if all(self(function) is function for function in functions.values()):
+        if all(self(function) is function for function in (*functions.values(), call.default)):
             return call
 
         def stub() -> None: ...
@@ -163,7 +163,7 @@ class _Substitution:
         )
         for kind, function in functions.items():
             dispatch.register(kind, **{stub.__name__: self(function)})
-        return dispatch.verb(stub)
+        return dispatch.verb(stub, self(call.default))
 
 
 def _globals_of(function: Any) -> dict[str, Any]:
