@@ -108,7 +108,7 @@ class Draws:
         result = search.distances(candidate, self.z, n_labels, self.growth)
         n_users = len(candidate)
         scale = n_users * (n_users - 1) if self.loss == "binder" else n_users
-        return np.maximum(result / scale, 0.0)
+        return np.asarray(np.maximum(result / scale, 0.0))
 
 
 def _compact(z: NDArray[np.integer]) -> NDArray[np.int32]:
