@@ -47,16 +47,17 @@ def log_normal(x, mean, precision) -> float:
     return float(multivariate_normal.logpdf(x, mean, Covariance.from_precision(precision)))
 
 
-def log_view_prior(view, constants, nu=None, smallest=None) -> float:
-    """Log prior density of base and components, empty components too, (M2)-(M7); (M5') and (M7') with nu and smallest."""
+def log_view_prior(view, constants, nu=None, smallest=None, omega=None) -> float:
+    """Log prior density of base and components, empty components too, (M2)-(M7); (M5'), (M7'), (M6') with the others."""
     m, sigma = constants
     dim = len(m)
     nu, smallest = dim if nu is None else nu, dim - 1 if smallest is None else smallest
+    omega = dim if omega is None else omega
     v = 1 / (view.base_dof - smallest)
     total = gamma.logpdf(v, 1 / 2, scale=2 / dim) + 2 * np.log(v)  # v ~ G(1, 1/D), |dv / dbeta| = v^2
     total += log_normal(view.base_mean, m, inv(sigma))
     total += wishart.logpdf(view.base_precision, nu, inv(nu * sigma))
-    total += wishart.logpdf(view.base_covariance, dim, sigma / dim)
+    total += wishart.logpdf(view.base_covariance, omega, sigma / omega)
     for mean, precision in zip(view.means, view.precisions, strict=True):
         total += log_normal(mean, view.base_mean, view.base_precision)
         total += wishart.logpdf(precision, view.base_dof, inv(view.base_dof * view.base_covariance))

@@ -292,7 +292,7 @@ def test_a_damaged_posterior_in_a_run_names_the_command_that_mends_it(
     assert cli.main(["summary", str(run)]) == 0
     capsys.readouterr()
     manifest = run / "manifest.json"
-    for content in (b"{}", b"[]", b'{"format": "dualview run", "format_version": 2}', b"\xff", manifest.read_bytes()[:50]):
+    for content in (b"{}", b"[]", b'{"format": "dualview run", "format_version": 3}', b"\xff", manifest.read_bytes()[:50]):
         manifest.write_bytes(content)
         Line(cli.main(["resume", str(run), "--quiet"]), capsys.readouterr().err).assert_refused(str(manifest))
     for content in (b"{}", b"[]", b"3", b"\xff"):

@@ -90,6 +90,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         many features and few users: Σ is the sample covariance shrunk towards its diagonal (Ledoit and Wolf 2004), or the
         diagonal alone. behavior_prior="likelihood", for ``SharedOutcome``: those under which the outcomes are most likely with
         one cluster; better than the default, which is the paper's, when users have few threads.
+    spread_prior : "flat" or "paper"
+        How the spread of latent behaviour inside clusters is distributed beforehand, W_0 ~ W(ω, Σ/ω). "flat": ω = q + 1, a
+        density that is flat near 0. "paper": ω = q, whose density is unbounded there; where observations say little about the
+        spread, clusters come out too narrow and intervals hold less than they promise.
     link : None or "linear"
         None: given the cluster, features say nothing more about behaviour. "linear": latent behaviour also follows the features
         along slopes that all clusters share; ``posterior_["slopes"]``, in your units.
@@ -156,6 +160,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         columns: Mapping[str, Any] | None = None,
         feature_prior: GaussianPrior | str | None = None,
         behavior_prior: GaussianPrior | str | None = None,
+        spread_prior: str = "flat",
         link: str | None = None,
         pooling: str | None = None,
         keep: str = "draws",
@@ -180,6 +185,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self.columns = columns
         self.feature_prior = feature_prior
         self.behavior_prior = behavior_prior
+        self.spread_prior = spread_prior
         self.link = link
         self.pooling = pooling
         self.keep = keep
@@ -234,6 +240,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             partition=partition_process(posterior.partition_process),
             link="linear" if "slopes" in posterior else None,
             pooling=posterior.pooling,
+            spread_prior=posterior.spread_prior,
         )
         if posterior.has_features:
             codebook = posterior.codebook

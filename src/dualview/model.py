@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Likelihood
 from dualview.behaviors.base import Params, check_inherits
+from dualview.numerics.hyperprior import SPREADS
 from dualview.partitions.priors import PartitionPrior
 from dualview.views import GaussianState, GaussianView, Intervals, SharedVectorView, View, ViewState
 
@@ -51,7 +52,7 @@ class Observed:
 class Model:
     """A feature view, a behaviour view, or both, and a prior over partitions. pooled: users of a cluster behave alike.
 
-    intervals: which cells of the features are not exact; features are then complete vectors to start from. others: further
+    spread_prior: a name in ``SPREADS``. intervals: which cells of the features are not exact; features are then complete vectors to start from. others: further
     observed views, by name.
     """
 
@@ -60,6 +61,7 @@ class Model:
     likelihood: Likelihood | None = None
     n_users: int = 0
     pooled: bool = False
+    spread_prior: str = "paper"
     others: Mapping[str, Observed] = field(default_factory=dict)
     intervals: Intervals | None = None
 
@@ -87,7 +89,8 @@ class Model:
         views = {name: observed.view for name, observed in self.observed.items()}
         if self.likelihood is not None:
             kind = SharedVectorView if self.pooled else GaussianView
-            views["behavior"] = kind(self.likelihood.n_dims, self.likelihood.hyperprior)
+            hyperprior = self.likelihood.hyperprior._replace(of_spreads=SPREADS[self.spread_prior])
+            views["behavior"] = kind(self.likelihood.n_dims, hyperprior)
         return views
 
     @property

@@ -110,6 +110,12 @@ class Settings:
         described="scale by {}",
         recorded="by the estimator",
     )
+    spread_prior: Literal["flat", "paper"] = setting(
+        "flat",
+        "Prior of the spread of latent coefficients inside clusters: flat near 0, or the paper's, which favors spreads near 0 and "
+        "gives intervals that are too narrow.",
+        described="{} prior of spread",
+    )
     n_warmup: int | None = setting(
         None,
         "Iterations of each chain before draws are kept. By default the number is chosen automatically, and chains run until "

@@ -27,7 +27,7 @@ from scipy import sparse
 import dualview as dv
 
 Arrays = dict[str, np.ndarray]
-SHORT: dict[str, Any] = {"n_warmup": 4, "n_draws": 6, "n_chains": 2}
+SHORT: dict[str, Any] = {"n_warmup": 4, "n_draws": 6, "n_chains": 2, "spread_prior": "paper"}
 FORUM = dv.datasets.agreement(20, 30, seed=3)
 N_MANY = 6100  # more than fit in one block
 
@@ -116,6 +116,7 @@ CASES: dict[str, Callable[[], Arrays]] = {
     "pooled regression": lambda: fitted(X, regression(), pooling="cluster", n_clusters=4),
     "summary": lambda: fitted(X, shared(), keep="summary", n_whole=2),
     "resumed": resumed,
+    "flat prior of spread": lambda: fitted(X, regression(), spread_prior="flat"),
     "blocks": lambda: fitted(many_features(), many_threads(), n_chains=1),
     "blocks, users on threads": lambda: fitted(many_features(), regression(N_MANY), n_chains=1),
     "blocks, features alone": lambda: fitted(many_features(), None, n_chains=1),

@@ -14,7 +14,7 @@ from dualview.files.writing import make_folder, write_whole
 
 _FORMAT = "dualview run"
 UNTIL_GOOD = "until converged"  # in place of a number of iterations
-_VERSION = 2  # also counts samplers: chains that another one began would continue with other numbers
+_VERSION = 3  # also counts samplers: chains that another one began would continue with other numbers
 
 
 def versions() -> dict[str, str]:

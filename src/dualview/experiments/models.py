@@ -37,12 +37,14 @@ def fit(cell: Cell, forum: Forum) -> DualViewMixture:
     """The model of a cell, fitted to its forum.
 
     Options of a cell's fit: init, n_auxiliary and link are the estimator's, and init "truth" starts at the true clusters;
-    feature_scale and behavior_scale multiply the covariance of a view's constants. The prior of α is the paper's.
+    feature_scale and behavior_scale multiply the covariance of a view's constants. The priors of α and of W_0 are the paper's.
     """
     kind = MODELS[cell.model]
     behavior = SharedOutcome(forum.participation, forum.outcome) if kind.behavior else None
     features = forum.features if kind.features else None
-    options: dict[str, Any] = ({} if kind.clusters == "one" else {"alpha": "paper"}) | dict(cell.fit)
+    options: dict[str, Any] = (
+        {"spread_prior": "paper"} | ({} if kind.clusters == "one" else {"alpha": "paper"}) | dict(cell.fit)
+    )
     if options.get("init") == "truth":
         options["init"] = forum.labels
     if "feature_scale" in options:

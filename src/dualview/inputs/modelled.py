@@ -51,6 +51,8 @@ class Modelled:
     def posterior(self, records: list[Record], length: Length) -> Posterior:
         """The posterior of the chains' records, without the data."""
         made = Posterior.from_records(records, self.units, self.model.likelihood, self.coords, self.partition, length)
+        if self.model.likelihood is not None:
+            made = made.with_spread_prior(self.model.spread_prior)
         return made if self.data.codebook is None else made.with_codebook(self.data.codebook)
 
 
@@ -79,7 +81,16 @@ def modelled(estimator: Any, data: Data) -> Modelled:
         likelihood = LinkedLikelihood.of(likelihood, design, units["behavior"], own)
     partition = partition_prior(estimator.n_clusters, concentration(estimator.alpha), estimator.partition)
     pooled = estimator.pooling is not None
-    model = Model(partition, working, likelihood, data.n_users, pooled=pooled, others=others, intervals=intervals)
+    model = Model(
+        partition,
+        working,
+        likelihood,
+        data.n_users,
+        pooled=pooled,
+        spread_prior=estimator.spread_prior,
+        others=others,
+        intervals=intervals,
+    )
     names = partition_names(estimator.n_clusters, estimator.alpha, estimator.partition)
     coords = data.coords()
     if estimator.link is not None and "level" in coords:

@@ -12,7 +12,7 @@ from dualview.inputs.data import Data
 from dualview.partitions.alpha import concentration
 from dualview.partitions.choice import partition_process
 from dualview.posterior.diagnostics import check_enough
-from dualview.settings import Settings, check_values, choices, setting_names
+from dualview.settings import Settings, check_values, choices, defaults, setting_names
 from dualview.units import GaussianPrior
 
 # Settings that can be objects in an estimator, not only words and numbers.
@@ -68,6 +68,9 @@ def check_use(estimator: Any, data: Data) -> None:
     for name, is_there in (("feature_prior", data.has_numbers), ("behavior_prior", has_behavior), ("pooling", has_behavior)):
         if not is_there and getattr(estimator, name) is not None:
             warnings.warn(f"{name} is not used: there is no such view in this fit.", DataWarning, stacklevel=3)
+    if estimator.spread_prior != defaults(Settings)["spread_prior"] and (not has_behavior or estimator.pooling is not None):
+        reason = "there is no behaviour in this fit" if not has_behavior else "users of a cluster share one latent behaviour"
+        warnings.warn(f"spread_prior is not used: {reason}.", DataWarning, stacklevel=3)
     if estimator.n_clusters == 1 and estimator.alpha is not None:
         warnings.warn("alpha is not used: with one cluster there is none.", DataWarning, stacklevel=3)
     if estimator.link is not None and (not data.has_features or data.behavior is None):

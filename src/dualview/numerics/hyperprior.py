@@ -8,18 +8,26 @@ bound the mean given β grows like 1/(β − β_min), which has a mean itself.
 The paper's priors are ν = D and β_min = D − 1: a Cauchy distribution of means, and no moment of x_u at all. Where observations
 tell where vectors are, that is no harm. A likelihood that stays away from 0 however far they go leaves the posterior the tails
 of the prior, and has to ask for more.
+
+The spread inside clusters is (M6′) W_0 ~ W(ω, Σ/ω), whose density goes like |W_0|^((ω − D − 1)/2). The paper's ω = D lets it
+grow without bound towards 0. Where vectors are observed, they tell their spread. Latent ones may tell little of it, and then
+the posterior puts clusters too narrow. With ω = D + 1 the density is flat there.
 """
 
 from typing import NamedTuple
 
 
 class Hyperprior(NamedTuple):
-    """Degrees of freedom of clusters' means, ν − D + 1; of vectors in a cluster at least, β_min − D + 1; of a link's slopes."""
+    """Degrees of freedom of clusters' means, ν − D + 1; of vectors in a cluster at least, β_min − D + 1; of a link's slopes;
+    of the spread W_0 inside clusters, ω − D + 1.
+    """
 
     of_means: int
     least_of_vectors: int
     of_slopes: int
+    of_spreads: int
 
 
-PUBLISHED = Hyperprior(1, 0, 1)
-FINITE_VARIANCES = Hyperprior(3, 2, 3)
+SPREADS = {"flat": 2, "paper": 1}  # by name, ω − D + 1 of latent vectors
+PUBLISHED = Hyperprior(1, 0, 1, 1)
+FINITE_VARIANCES = Hyperprior(3, 2, 3, 1)

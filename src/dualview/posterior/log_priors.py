@@ -40,7 +40,7 @@ def log_priors(post: "Posterior", model: Model) -> dict[str, Array]:
 
 
 def _log_base(post: "Posterior", view: str, hyperprior: Hyperprior) -> Array:
-    """ln p(μ_0, R_0, W_0, β), (M4) to (M7), in working units; of a pooled view ln p(μ_0, R_0)."""
+    """ln p(μ_0, R_0, W_0, β), (M4) to (M7) with (M6′), in working units; of a pooled view ln p(μ_0, R_0)."""
     units = post.units[view]
     n_dims, shape = units.n_dims, (post.n_chains * post.n_draws, len(units.mean))
     mean = units.to_working(post.flat(f"{view}.base_mean").reshape(shape))
@@ -48,7 +48,7 @@ def _log_base(post: "Posterior", view: str, hyperprior: Hyperprior) -> Array:
     total = -0.5 * (mean**2).sum(axis=1) + _log_wishart(precision, n_dims - 1 + hyperprior.of_means)
     if f"{view}.base_dof" in post:
         spare = post.flat(f"{view}.base_dof") - (n_dims - 1 + hyperprior.least_of_vectors)
-        total += _log_wishart(post.working_base(view).covariances, n_dims)
+        total += _log_wishart(post.working_base(view).covariances, n_dims - 1 + hyperprior.of_spreads)
         total -= 1.5 * np.log(spare) + 0.5 * n_dims / spare
     return np.asarray(total)
 

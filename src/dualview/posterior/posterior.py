@@ -129,6 +129,17 @@ class Posterior:
         """The process behind an inferred number of clusters in words; None for a Dirichlet process."""
         return self._tree.attrs.get("partition")
 
+    def with_spread_prior(self, name: str) -> "Posterior":
+        """The posterior with the name of the prior of latent vectors' spread inside clusters."""
+        tree = self._tree.copy()
+        tree.attrs["spread_prior"] = name
+        return Posterior(tree, self.observations)
+
+    @property
+    def spread_prior(self) -> str:
+        """The prior of latent vectors' spread inside clusters, by name."""
+        return str(self._tree.attrs.get("spread_prior", "paper"))  # the only one there was
+
     @property
     def pooling(self) -> str | None:
         """'cluster' when the users of a cluster share one latent behaviour, else None."""

@@ -38,7 +38,16 @@ def rebuilt_model(post: "Posterior", behavior: Behavior | None) -> Model:
         n_levels = design.shape[1] - (0 if features is None else features.shape[1])
         units = slope_units(post.units.get("features"), n_levels)
         likelihood = LinkedLikelihood.of(likelihood, design, post.units["behavior"], units)
-    return Model(partition, features, likelihood, post.n_users, pooled=pooled, others=others, intervals=intervals)
+    return Model(
+        partition,
+        features,
+        likelihood,
+        post.n_users,
+        pooled=pooled,
+        spread_prior=post.spread_prior,
+        others=others,
+        intervals=intervals,
+    )
 
 
 def _likelihood(post: "Posterior", behavior: Behavior | None) -> Likelihood | None:

@@ -172,13 +172,15 @@ def printed_beta() -> list[Change]:
 
 def scales_forget_prior() -> list[Change]:
     """The scale of W_0 without the power of c that the prior brings."""
-    density = mutate(scales.log_scale_density, "0.5 * n_dims * n_dims * log_scale", "0.0 * log_scale")
+    density = mutate(scales.log_scale_density, "0.5 * n_dims * prior_dof * log_scale", "0.0 * log_scale")
     return [(scales._sample_log_scale, slices.sampler(density))]
 
 
 def columns_forget_volume() -> list[Change]:
     """The columns of W_0's factor without the power of c that their elements bring."""
-    density = mutate(scales.log_column_density, "(n_dims - d - 0.5) * log_scale", "0.0 * log_scale")
+    density = mutate(
+        scales.log_column_density, "(n_dims - d + 0.5 * (prior_dof - n_dims - 1.0)) * log_scale", "0.0 * log_scale"
+    )
     return [(scales._sample_column_scale, slices.sampler(density))]
 
 

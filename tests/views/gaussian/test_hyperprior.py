@@ -1,4 +1,4 @@
-"""Priors with lighter tails, (M5′) and (M7′): conditionals and densities against the joint, prior draws, moments."""
+"""Priors with lighter tails, (M5′) and (M7′), and of spreads, (M6′): conditionals and densities against the joint, prior draws, moments."""
 
 import math
 from dataclasses import replace
@@ -21,7 +21,7 @@ from records import base_of, components_of
 from yardsticks import COMPILED, check_constant, check_law, check_mean, leaves, positive_definite, python_of
 
 DIMS = [1, 2, 4]
-PRIORS = [PUBLISHED, FINITE_VARIANCES, Hyperprior(6, 5, 4)]
+PRIORS = [PUBLISHED, FINITE_VARIANCES, Hyperprior(6, 5, 4, 3)]
 N_COMPONENTS, N_USERS, N_POINTS = 3, 9, 12
 
 
@@ -32,6 +32,7 @@ class Case:
         self.rng = np.random.default_rng([n_dims, seed])
         self.hyperprior, self.constants = hyperprior, (np.zeros(n_dims), np.eye(n_dims))
         self.nu, self.smallest = n_dims - 1 + hyperprior.of_means, n_dims - 1 + hyperprior.least_of_vectors
+        self.omega = n_dims - 1 + hyperprior.of_spreads
         self.z, self.x = np.arange(N_USERS) % N_COMPONENTS, self.rng.standard_normal((N_USERS, n_dims))
         means, base_mean = self.rng.standard_normal((N_COMPONENTS, n_dims)), self.rng.standard_normal(n_dims)
         matrices = np.array([positive_definite(self.rng, n_dims) for _ in range(N_COMPONENTS + 2)])
@@ -39,7 +40,7 @@ class Case:
 
     def log_joint(self, **changed):
         view = replace(self.view, **changed)
-        prior = naive.log_view_prior(view, self.constants, self.nu, self.smallest)
+        prior = naive.log_view_prior(view, self.constants, self.nu, self.smallest, self.omega)
         return prior + naive.log_mixture_likelihood(self.x, self.z, view)
 
     def log_without_precisions(self, base_dof):
@@ -67,6 +68,17 @@ def test_base_precision(n_dims, hyperprior):
     dof = gaussian.base_precision_law(case.view.means, case.view.base_mean, matrix, scratch, hyperprior)
     law, points = Wishart(dof, matrix @ matrix.T), [positive_definite(case.rng, n_dims) for _ in range(N_POINTS)]
     check_ratio([case.log_joint(base_precision=p) for p in points], [law.log_density(p) for p in points])
+
+
+@pytest.mark.parametrize("hyperprior", PRIORS)
+@pytest.mark.parametrize("n_dims", DIMS)
+def test_base_covariance(n_dims, hyperprior):
+    """(C5) with ω"""
+    case = Case(n_dims, hyperprior)
+    matrix, factors = np.zeros((n_dims, n_dims)), components_of(case.view).factors
+    dof = gaussian.base_covariance_law(factors, case.view.base_dof, matrix, hyperprior)
+    law, points = Wishart(dof, matrix @ matrix.T), [positive_definite(case.rng, n_dims) for _ in range(N_POINTS)]
+    check_ratio([case.log_joint(base_covariance=p) for p in points], [law.log_density(p) for p in points])
 
 
 @pytest.mark.parametrize("hyperprior", PRIORS)
@@ -133,6 +145,9 @@ def test_draws_from_the_prior(n_dims, hyperprior):
     rng = np.random.default_rng(4)
     states = [GaussianView(n_dims, hyperprior).draw_prior(rng, 1) for _ in range(1500)]
     check_mean([s.base.precision for s in states], np.eye(n_dims))
+    check_mean([s.base.covariance for s in states], np.eye(n_dims))
+    omega = n_dims - 1 + hyperprior.of_spreads
+    check_law(omega * np.array([s.base.covariance[0, 0] for s in states]), chi2.cdf, omega)
     spare = np.array([s.base.dof for s in states]) - (n_dims - 1 + hyperprior.least_of_vectors)
     check_law(n_dims / spare, chi2.cdf, 1)
     shared = [SharedVectorView(n_dims, hyperprior).draw_prior(rng, 1) for _ in range(1500)]

@@ -49,8 +49,9 @@ def roots_of(scatters, base_factor):
 class Case:
     """A random view over given or latent vectors."""
 
-    def __init__(self, n_dims, seed=1):
+    def __init__(self, n_dims, seed=1, prior_dof=None):
         self.rng = np.random.default_rng([n_dims, seed])
+        self.prior_dof = float(n_dims if prior_dof is None else prior_dof)
         self.n_dims, self.constants = n_dims, (np.zeros(n_dims), np.eye(n_dims))
         self.z = np.append(np.arange(N_COMPONENTS - 1), self.rng.integers(0, N_COMPONENTS - 1, N_USERS - N_COMPONENTS + 1))
         self.x = self.rng.standard_normal((N_USERS, n_dims))
@@ -63,11 +64,17 @@ class Case:
         self.roots = roots_of(self.scatters, self.base_factor)
         self.trace = np.trace(self.view.base_covariance)
 
+    def log_other_prior(self, base_covariance):
+        """ln of what (M6′) W_0 ~ W(ω, I/ω) is more than (M6), which the naive joint has."""
+        laws = [wishart(dof, np.eye(self.n_dims) / dof) for dof in (self.prior_dof, self.n_dims)]
+        return laws[0].logpdf(base_covariance) - laws[1].logpdf(base_covariance)
+
     def log_without_precisions(self, precisions, base_covariance, base_dof):
         """ln p(x, W_0, β, μ, base | z) with all S_k integrated out, from the joint at the given ones."""
         view = replace(self.view, precisions=precisions, base_covariance=base_covariance, base_dof=base_dof)
         state = naive.State(self.z, 1.0, {"features": view})
         total = naive.log_joint(state, features=self.x, feature_constants=self.constants, partition=PARTITION)
+        total += self.log_other_prior(base_covariance)
         for k in range(N_COMPONENTS):
             deviations = self.x[self.z == k] - view.means[k]
             inverse_scale = base_dof * base_covariance + deviations.T @ deviations
@@ -98,11 +105,11 @@ def test_base_dof(n_dims, seed):
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
-@pytest.mark.parametrize("spare", [0.1, 3.5, 200.0])
-def test_scale(n_dims, spare):
+@pytest.mark.parametrize(("spare", "more"), [(0.1, 0), (3.5, 0), (3.5, 1), (3.5, 4), (200.0, 0)])
+def test_scale(n_dims, spare, more):
     """The orbit of W_0 → c W_0 has the density p(c W_0) c^(D(D+1)/2) in ln c: W_0 has so many free elements."""
-    case, dof = Case(n_dims), n_dims - 1 + spare
-    parameters = (case.counts, case.roots, dof, case.trace)
+    case, dof = Case(n_dims, prior_dof=n_dims + more), n_dims - 1 + spare
+    parameters = (case.counts, case.roots, dof, case.trace, case.prior_dof)
     for precisions in (case.view.precisions, Case(n_dims, 9).view.precisions):
         check_ratio(
             lambda c, precisions=precisions: (
@@ -120,15 +127,15 @@ def scaled_column(factor, d, c):
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
-@pytest.mark.parametrize("spare", [0.1, 3.5, 200.0])
-def test_column(n_dims, spare):
+@pytest.mark.parametrize(("spare", "more"), [(0.1, 0), (3.5, 0), (3.5, 1), (3.5, 4), (200.0, 0)])
+def test_column(n_dims, spare, more):
     """The orbit has the density of L's elements, p(W_0) Π L_ii^(D−i), times √c for each element of the column that grows."""
-    case, dof = Case(n_dims), n_dims - 1 + spare
+    case, dof = Case(n_dims, prior_dof=n_dims + more), n_dims - 1 + spare
     heights = np.empty((N_COMPONENTS, 1))
     for d in range(n_dims):
         scales.column_heights(d, dof, scales.whiten(case.scatters, case.base_factor), heights)
         square = np.sum(case.base_factor[:, d] ** 2)
-        parameters = (case.counts, heights, dof, square, float(n_dims), float(d))
+        parameters = (case.counts, heights, dof, square, float(n_dims), float(d), case.prior_dof)
 
         def joint(c, d=d):
             factor = scaled_column(case.base_factor, d, c)
@@ -167,7 +174,7 @@ def test_columns_are_drawn_in_turn_each_given_those_before(n_dims):
     rng, factor, heights = np.random.default_rng(3), case.base_factor, np.empty((N_COMPONENTS, 1))
     for d in range(n_dims):
         scales.column_heights(d, dof, scales.whiten(case.scatters, factor), heights)
-        parameters = (case.counts, heights.copy(), dof, np.sum(factor[:, d] ** 2), float(n_dims), float(d))
+        parameters = (case.counts, heights.copy(), dof, np.sum(factor[:, d] ** 2), float(n_dims), float(d), float(n_dims))
         t = by_slices(scales.log_column_density)(rng, parameters, 0.0, 1.0)
         factor = scaled_column(factor, d, math.exp(t))
     np.testing.assert_allclose(base_factor, factor, rtol=1e-9)
@@ -209,8 +216,8 @@ def test_columns_drawn_from_their_law_stay_in_it(n_dims):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("(n_dims - d - 0.5) * log_scale", "(n_dims - 0.5) * log_scale"),
-        ("0.5 * n_dims * scale * square", "0.5 * scale * square"),
+        ("(n_dims - d + 0.5", "(n_dims + 0.5"),
+        ("0.5 * prior_dof * scale * square", "0.5 * scale * square"),
     ],
 )
 def test_columns_with_an_error_leave_their_law(old, new):
@@ -226,7 +233,7 @@ def test_scale_and_dof_are_of_one_density(n_dims):
     case = Case(n_dims)
 
     def by_scale(t, y):
-        return scales.log_scale_density(t, (case.counts, case.roots, math.exp(y) + n_dims - 1, case.trace))
+        return scales.log_scale_density(t, (case.counts, case.roots, math.exp(y) + n_dims - 1, case.trace, case.prior_dof))
 
     def by_dof(t, y):
         return scales.log_dof_density(y, (case.counts, case.roots / math.exp(t), 0))
@@ -240,8 +247,8 @@ def test_scale_and_dof_are_of_one_density(n_dims):
 class LatentCase(Case):
     """The view's vectors are latent, seen through observations."""
 
-    def __init__(self, n_dims, kind):
-        super().__init__(n_dims)
+    def __init__(self, n_dims, kind, more=0):
+        super().__init__(n_dims, prior_dof=n_dims + more)
         self.observations = Observations(self.rng, N_USERS, n_dims, kind)
 
     def moved(self, c):
@@ -255,7 +262,7 @@ class LatentCase(Case):
         view, latent = self.moved(c)
         state = naive.State(self.z, 1.0, {"behavior": view}, latent)
         total = naive.log_joint(state, behavior_constants=self.constants, partition=PARTITION)
-        return total + self.observations.log_likelihood(latent)
+        return total + self.observations.log_likelihood(latent) + self.log_other_prior(view.base_covariance)
 
     def log_jacobian(self, c):
         """Of W_0, which grows, the S_k, which shrink, and the f_u."""
@@ -266,12 +273,13 @@ class LatentCase(Case):
         """Those of the density, from the kernel that looks along the orbit."""
         look = messages.along_gram if self.observations.kind == "gram" else messages.along
         slope, curvature, *_ = look(self.z, self.view.means, self.x, self.observations.terms(self.x))
-        return slope, curvature, self.trace, self.n_dims
+        return slope, curvature, self.trace, self.n_dims, self.prior_dof
 
 
+@pytest.mark.parametrize("more", [0, 1, 4])
 @pytest.mark.parametrize(("n_dims", "kind"), [(1, "gram"), *itertools.product([1, 2, 3], ["common", "own"])])
-def test_latent_scale(n_dims, kind):
-    case = LatentCase(n_dims, kind)
+def test_latent_scale(n_dims, kind, more):
+    case = LatentCase(n_dims, kind, more)
     parameters = case.parameters()
     check_ratio(
         lambda c: case.log_joint(c) + case.log_jacobian(c),
@@ -297,12 +305,12 @@ def test_latent_scale_with_the_naive_outcomes():
 
 def at(parameters, t):
     """The same density's parameters for one who stands at e^t times the scale."""
-    slope, curvature, trace, n_dims = parameters
+    slope, curvature, trace, *dims = parameters
     root = math.exp(t / 2)
-    return root * slope - root * (root - 1) * curvature, root**2 * curvature, root**2 * trace, n_dims
+    return root * slope - root * (root - 1) * curvature, root**2 * curvature, root**2 * trace, *dims
 
 
-LATENT = [(0.0, 0.0, 0.7, 1), (3.0, 5.0, 2.0, 2), (-20.0, 30.0, 1.0, 1), (40.0, 8.0, 5.0, 5)]
+LATENT = [(0.0, 0.0, 0.7, 1, 1.0), (3.0, 5.0, 2.0, 2, 3.0), (-20.0, 30.0, 1.0, 1, 2.0), (40.0, 8.0, 5.0, 5, 5.0)]
 
 
 @pytest.mark.parametrize("parameters", LATENT)
@@ -394,7 +402,7 @@ def test_the_dof_is_drawn_given_the_new_scale(n_dims):
     for seed in range(5):
         scale, new_dof = scales.draw_scales(np.random.default_rng(seed), case.counts, case.roots, case.trace, dof)
         rng = np.random.default_rng(seed)
-        t = by_slices(scales.log_scale_density)(rng, (case.counts, case.roots, dof, case.trace), 0.0, 1.0)
+        t = by_slices(scales.log_scale_density)(rng, (case.counts, case.roots, dof, case.trace, case.prior_dof), 0.0, 1.0)
         y = by_slices(scales.log_dof_density)(rng, (case.counts, case.roots / math.exp(t), 0), math.log(dof - n_dims + 1), 2.0)
         assert (scale, new_dof) == pytest.approx((math.exp(t), n_dims - 1 + math.exp(y)), rel=1e-12)
 
@@ -470,16 +478,16 @@ def test_empty_clusters_add_nothing():
         assert next(both) == next(both)
         prior = np.zeros(1), np.zeros((1, 2))
         assert scales.log_dof_density(y, (*prior, 0)) == pytest.approx(-y / 2 - math.exp(-y))
-        assert scales.log_scale_density(y, (*prior, 3.0, 1.5)) == pytest.approx(2 * y - 1.5 * math.exp(y))
+        assert scales.log_scale_density(y, (*prior, 3.0, 1.5, 2.0)) == pytest.approx(2 * y - 1.5 * math.exp(y))
 
 
 @pytest.mark.parametrize("y", [-701.0, 701.0, -math.inf, math.inf])
 def test_densities_are_zero_beyond_the_range_of_numbers(y):
     case = Case(2)
     assert scales.log_dof_density(y, (case.counts, case.roots, 0)) == -math.inf
-    assert scales.log_scale_density(y, (case.counts, case.roots, 3.0, 1.0)) == -math.inf
-    assert scales.log_column_density(y, (case.counts, case.roots[:, :1].copy(), 3.0, 1.0, 2.0, 1.0)) == -math.inf
-    assert scales.log_latent_scale_density(y, (1.0, 1.0, 1.0, 2)) == -math.inf
+    assert scales.log_scale_density(y, (case.counts, case.roots, 3.0, 1.0, 2.0)) == -math.inf
+    assert scales.log_column_density(y, (case.counts, case.roots[:, :1].copy(), 3.0, 1.0, 2.0, 1.0, 2.0)) == -math.inf
+    assert scales.log_latent_scale_density(y, (1.0, 1.0, 1.0, 2, 2.0)) == -math.inf
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
@@ -496,14 +504,14 @@ def test_compiled_numbers_are_those_of_python(n_dims):
     for y in np.linspace(-3.0, 60.0, 40).tolist():
         for kernel, parameters in [
             (scales.log_dof_density, (case.counts, case.roots, 0)),
-            (scales.log_scale_density, (case.counts, case.roots, 3.5, case.trace)),
-            (scales.log_latent_scale_density, (2.0, 3.0, case.trace, n_dims)),
-            (scales.log_column_density, (case.counts, case.roots[:, :1].copy(), 3.5, 1.2, float(n_dims), 0.0)),
+            (scales.log_scale_density, (case.counts, case.roots, 3.5, case.trace, case.prior_dof)),
+            (scales.log_latent_scale_density, (2.0, 3.0, case.trace, n_dims, case.prior_dof)),
+            (scales.log_column_density, (case.counts, case.roots[:, :1].copy(), 3.5, 1.2, float(n_dims), 0.0, case.prior_dof)),
         ]:
             assert kernel(y, parameters) == python_of(kernel)(y, parameters)
     for kernel, *arguments in [
         (scales.draw_scales, case.counts, case.roots, case.trace, n_dims + 2.5),
-        (scales.draw_latent_scale, 2.0, 3.0, case.trace, n_dims),
+        (scales.draw_latent_scale, 2.0, 3.0, case.trace, n_dims, case.prior_dof),
     ]:
         compiled, plain = (f(np.random.default_rng(5), *arguments) for f in (kernel, python_of(kernel)))
         assert compiled == pytest.approx(plain, rel=1e-13)

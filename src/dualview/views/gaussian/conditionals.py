@@ -99,18 +99,19 @@ def base_precision_law(means, base_mean, inverse_scale, scratch, hyperprior=PUBL
 
 
 @inlined
-def base_covariance_law(factors, base_dof, inverse_scale):
-    """W_0 | rest, (C5)."""
+def base_covariance_law(factors, base_dof, inverse_scale, hyperprior=PUBLISHED):
+    """W_0 | rest, (C5) with ω for D in its first terms."""
     n_components, n_dims = factors.shape[:2]
+    prior_dof = n_dims - 1 + hyperprior.of_spreads
     for i in range(n_dims):
         for j in range(i + 1):
             total = 0.0
             for k in range(n_components):
                 for d in range(i, n_dims):
                     total += factors[k, i, d] * factors[k, j, d]
-            inverse_scale[i, j] = base_dof * total + (n_dims if i == j else 0.0)
+            inverse_scale[i, j] = base_dof * total + (prior_dof if i == j else 0.0)
     factorise(inverse_scale)
-    return n_dims + n_components * base_dof
+    return prior_dof + n_components * base_dof
 
 
 @compiled
@@ -180,7 +181,7 @@ def draw_base(rng, components, base, hyperprior=PUBLISHED):
     n_dims = components.means.shape[1]
     mean, precision = draw_location(rng, components.means, base.precision, hyperprior)
     matrix, factor, covariance = np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
-    dof = base_covariance_law(components.factors, base.dof, matrix)
+    dof = base_covariance_law(components.factors, base.dof, matrix, hyperprior)
     wishart_factor(rng, dof, matrix, factor)
     outer_square(factor, 1.0, covariance)
     return Base(mean, precision, covariance, base.dof)
@@ -193,7 +194,7 @@ def redraw_view(rng, sums, base, hyperprior=PUBLISHED):
     base_factor = cholesky(covariance)
     whitened = whiten(sums.scatters, base_factor)
     if sums.totals.shape[1] > 1:  # a single column is what draw_scales draws
-        redraw_columns(rng, sums.counts, whitened, base_factor, base.dof)
+        redraw_columns(rng, sums.counts, whitened, base_factor, base.dof, hyperprior)
         covariance = lower_square(base_factor)
     roots = scatter_roots(whitened)
     scale, dof = draw_scales(rng, sums.counts, roots, trace(covariance), base.dof, hyperprior)

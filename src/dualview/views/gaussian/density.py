@@ -116,7 +116,9 @@ def log_scale_prior(matrix, dof):
 def log_base_prior(base, hyperprior=PUBLISHED):
     """ln p(μ_0, R_0, W_0, β) up to a constant, (M4) to (M7)."""
     n_dims = base.mean.shape[0]
-    total = log_scale_prior(base.precision, n_dims - 1 + hyperprior.of_means) + log_scale_prior(base.covariance, n_dims)
+    total = log_scale_prior(base.precision, n_dims - 1 + hyperprior.of_means) + log_scale_prior(
+        base.covariance, n_dims - 1 + hyperprior.of_spreads
+    )
     spare = base.dof - (n_dims - 1 + hyperprior.least_of_vectors)
     total -= 1.5 * math.log(spare) + 0.5 * n_dims / spare
     for i in range(n_dims):

@@ -201,7 +201,8 @@ def rescale(rng, z, terms, view):
         effect = np.empty(0)
     else:
         slope, curvature, effect = along(z, means, latent, terms)
-    scale = draw_latent_scale(rng, slope, curvature, trace(covariance), latent.shape[1])
+    prior_dof = float(latent.shape[1] - 1 + view.hyperprior.of_spreads)
+    scale = draw_latent_scale(rng, slope, curvature, trace(covariance), latent.shape[1], prior_dof)
     root = math.sqrt(scale)
     for u in range(z.shape[0]):
         for i in range(latent.shape[1]):

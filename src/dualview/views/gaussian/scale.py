@@ -139,13 +139,13 @@ def log_dof_density(log_spare, parameters):
 
 @in_place
 def log_scale_density(log_scale, parameters):
-    """Log density of t = ln c along W_0 → c W_0, without the S_k; parameters: counts, roots, β, tr W_0."""
-    counts, roots, dof, trace = parameters
+    """Log density of t = ln c along W_0 → c W_0, without the S_k; parameters: counts, roots, β, tr W_0, ω."""
+    counts, roots, dof, trace, prior_dof = parameters
     if abs(log_scale) > 700.0:
         return -math.inf
     n_dims = roots.shape[1]
     scale = math.exp(log_scale)
-    return _log_determinants(dof, scale, counts, roots) + 0.5 * n_dims * n_dims * log_scale - 0.5 * n_dims * scale * trace
+    return _log_determinants(dof, scale, counts, roots) + 0.5 * n_dims * prior_dof * log_scale - 0.5 * prior_dof * scale * trace
 
 
 _sample_log_spare = sampler(log_dof_density)
@@ -155,21 +155,23 @@ _sample_log_scale = sampler(log_scale_density)
 @inlined
 def draw_scales(rng, counts, roots, trace, dof, hyperprior=PUBLISHED):
     """The factor c of W_0 and β, one after the other."""
-    least = hyperprior.least_of_vectors
-    smallest = roots.shape[1] - 1 + least
-    scale = math.exp(_sample_log_scale(rng, (counts, roots, dof, trace), 0.0, 1.0))
+    least, n_dims = hyperprior.least_of_vectors, roots.shape[1]
+    prior_dof = float(n_dims - 1 + hyperprior.of_spreads)
+    smallest = n_dims - 1 + least
+    scale = math.exp(_sample_log_scale(rng, (counts, roots, dof, trace, prior_dof), 0.0, 1.0))
     log_spare = _sample_log_spare(rng, (counts, scaled(roots, 1.0 / scale), least), math.log(dof - smallest), 2.0)
     return scale, math.exp(log_spare) + smallest
 
 
 @in_place
 def log_column_density(log_scale, parameters):
-    """Log density of t = ln c along one column of L, without the S_k; parameters: counts, h (K, 1), β, |l_d|², D, d."""
-    counts, heights, dof, square, n_dims, d = parameters
+    """Log density of t = ln c along one column of L, without the S_k; parameters: counts, h (K, 1), β, |l_d|², D, d, ω."""
+    counts, heights, dof, square, n_dims, d, prior_dof = parameters
     if abs(log_scale) > 700.0:
         return -math.inf
     scale = math.exp(log_scale)
-    return _log_determinants(dof, scale, counts, heights) + (n_dims - d - 0.5) * log_scale - 0.5 * n_dims * scale * square
+    prior = (n_dims - d + 0.5 * (prior_dof - n_dims - 1.0)) * log_scale - 0.5 * prior_dof * scale * square
+    return _log_determinants(dof, scale, counts, heights) + prior
 
 
 _sample_column_scale = sampler(log_column_density)
@@ -198,16 +200,17 @@ def column_heights(d, dof, whitened, heights):
 
 
 @compiled
-def redraw_columns(rng, counts, whitened, base_factor, dof):
+def redraw_columns(rng, counts, whitened, base_factor, dof, hyperprior=PUBLISHED):
     """In place on L and what ``whiten`` returns: a factor √c for each column of L in turn."""
     n_components, n_dims = whitened.shape[:2]
-    heights = np.empty((n_components, 1))
+    heights, prior_dof = np.empty((n_components, 1)), float(n_dims - 1 + hyperprior.of_spreads)
     for d in range(n_dims):
         column_heights(d, dof, whitened, heights)
         square = 0.0
         for i in range(d, n_dims):
             square += base_factor[i, d] * base_factor[i, d]
-        root = math.exp(0.5 * _sample_column_scale(rng, (counts, heights, dof, square, float(n_dims), float(d)), 0.0, 1.0))
+        parameters = (counts, heights, dof, square, float(n_dims), float(d), prior_dof)
+        root = math.exp(0.5 * _sample_column_scale(rng, parameters, 0.0, 1.0))
         for i in range(d, n_dims):
             base_factor[i, d] *= root
         for k in range(n_components):
@@ -220,13 +223,13 @@ def log_latent_scale_density(log_scale, parameters):
     """Log density of t = ln c along W_0 → c W_0, S_k → S_k/c, f_u − μ_{z_u} → √c (f_u − μ_{z_u}).
 
     Everything in the view but the prior of W_0 is the same all along; the likelihood changes by a quadratic in √c − 1.
-    Parameters: its slope and curvature at √c = 1, tr W_0, D.
+    Parameters: its slope and curvature at √c = 1, tr W_0, D, ω.
     """
-    slope, curvature, trace, n_dims = parameters
+    slope, curvature, trace, n_dims, prior_dof = parameters
     if abs(log_scale) > 700.0:
         return -math.inf
     step = math.expm1(0.5 * log_scale)
-    prior = 0.5 * n_dims * n_dims * log_scale - 0.5 * n_dims * math.exp(log_scale) * trace
+    prior = 0.5 * n_dims * prior_dof * log_scale - 0.5 * prior_dof * math.exp(log_scale) * trace
     return prior + slope * step - 0.5 * curvature * step * step
 
 
@@ -236,6 +239,6 @@ _sample_latent_scale = sampler(log_latent_scale_density, reach=10)
 
 
 @inlined
-def draw_latent_scale(rng, slope, curvature, trace, n_dims):
+def draw_latent_scale(rng, slope, curvature, trace, n_dims, prior_dof):
     """c of the joint move of W_0, the S_k and the latent vectors."""
-    return math.exp(_sample_latent_scale(rng, (slope, curvature, trace, n_dims), 0.0, 1.0))
+    return math.exp(_sample_latent_scale(rng, (slope, curvature, trace, n_dims, prior_dof), 0.0, 1.0))

@@ -95,7 +95,7 @@ class GaussianView(View):
         n_dims = self.n_dims
         base_mean = rng.standard_normal(n_dims)
         base_precision = draw_unit_wishart(rng, n_dims, n_dims - 1 + self.hyperprior.of_means)
-        base_covariance = draw_unit_wishart(rng, n_dims, n_dims)
+        base_covariance = draw_unit_wishart(rng, n_dims, n_dims - 1 + self.hyperprior.of_spreads)
         base_dof = n_dims - 1 + self.hyperprior.least_of_vectors + n_dims / rng.chisquare(1.0)
         base = Base(base_mean, base_precision, base_covariance, base_dof)
         return GaussianState(conditionals.draw_from_base(stream_of(rng), n_components, base), base)
