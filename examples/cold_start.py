@@ -115,7 +115,7 @@ def evaluate(name: str, plan: Plan, case: Case, seed: int) -> Result:
     dual = name == "dual-DP"
     thin = 2 if dual else 1  # a draw with clusters costs more to predict from
     schedule = {"n_warmup": plan.n_warmup, "n_draws": plan.n_kept // thin, "thin": thin, "n_chains": 2, "n_jobs": 2}
-    model = dv.DualViewMixture(None if dual else 1, alpha="paper" if dual else None, random_state=seed, **schedule)
+    model = dv.DualViewMixture(None if dual else 1, random_state=seed, **schedule)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # counted and printed instead
         model.fit(case.features if dual else None, case.training)

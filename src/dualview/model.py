@@ -52,8 +52,8 @@ class Observed:
 class Model:
     """A feature view, a behaviour view, or both, and a prior over partitions. pooled: users of a cluster behave alike.
 
-    spread_prior: a name in ``SPREADS``. intervals: which cells of the features are not exact; features are then complete vectors to start from. others: further
-    observed views, by name.
+    spread_prior: a name in ``SPREADS``. intervals: which cells of the features are not exact; features are then complete
+    vectors to start from. others: further observed views, by name.
     """
 
     partition: PartitionPrior

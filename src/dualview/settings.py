@@ -112,8 +112,8 @@ class Settings:
     )
     spread_prior: Literal["flat", "paper"] = setting(
         "flat",
-        "Prior of the spread of latent coefficients inside clusters: flat near 0, or the paper's, which favors spreads near 0 and "
-        "gives intervals that are too narrow.",
+        "Prior of the spread of latent coefficients inside clusters: flat near 0, or the paper's, which favors spreads near 0 "
+        "and gives intervals that are too narrow.",
         described="{} prior of spread",
     )
     n_warmup: int | None = setting(

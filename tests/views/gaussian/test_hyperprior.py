@@ -1,4 +1,4 @@
-"""Priors with lighter tails, (M5′) and (M7′), and of spreads, (M6′): conditionals and densities against the joint, prior draws, moments."""
+"""Priors of means, spreads and tails, (M5′) to (M7′): conditionals and densities against the joint, prior draws, moments."""
 
 import math
 from dataclasses import replace
