@@ -16,12 +16,12 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_world_is_cut_into_known_and_new_users() -> None:
-    from benchmarks.coverage import N_KNOWN, N_NEW, N_TEST, draw_world
+    from benchmarks.coverage import N_KNOWN, N_NEW, N_TEST, N_TRAINING, draw_world
 
-    world = draw_world("agreement", 3, 40)
+    world = draw_world("agreement", 3)
     assert world.features.shape == (N_KNOWN, 2)
     assert world.new_features.shape == (N_NEW, 2)
-    assert (len(world.training.observed), len(world.test.observed)) == (40, N_TEST)
+    assert (len(world.training.observed), len(world.test.observed)) == (N_TRAINING, N_TEST)
     assert world.latent.shape == (N_KNOWN + N_NEW,)
 
 

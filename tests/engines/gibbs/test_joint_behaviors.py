@@ -70,6 +70,10 @@ MODELS = {
     "regressions, process": lambda: model(ChineseRestaurant(), regression()),
     "regressions, three clusters": lambda: model(FiniteDirichlet(3), regression(2), False),
     "regressions with an informative noise prior, process": lambda: model(ChineseRestaurant(), regression(2, noise_dof=6.0)),
+    "regressions, flat spread, process": lambda: replace(model(ChineseRestaurant(), regression(2)), spread_prior="flat"),
+    "regressions of one number, flat spread, one cluster": lambda: replace(
+        model(OneCluster(), regression(1), False), spread_prior="flat"
+    ),
     "noise by cluster, process": lambda: model(ChineseRestaurant(), regression(2, True)),
     "noise by cluster, one number, three clusters": lambda: model(FiniteDirichlet(3), regression(1, True), False),
     "noise by cluster, one number, process": lambda: model(ChineseRestaurant(), regression(1, True), False),
@@ -89,6 +93,8 @@ SLOW = {
     "noise by cluster, one number, process",
     "noise by cluster with an informative prior, process",
     "regressions, process",
+    "regressions, flat spread, process",
+    "regressions of one number, flat spread, one cluster",
     "choices, process",
     "noise by cluster, process",
     "noise by cluster, one number, three clusters",
@@ -246,10 +252,23 @@ def published_prior_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, changed(gaussian.base_precision_law, "n_dims - 1 + hyperprior.of_means", "n_dims"))
 
 
-def published_prior_of_spreads(monkeypatch: pytest.MonkeyPatch) -> None:
+def published_prior_of_tails(monkeypatch: pytest.MonkeyPatch) -> None:
     """β on the paper's support."""
     by_blocks(monkeypatch)
-    install(monkeypatch, changed(scales.draw_scales, "least = hyperprior.least_of_vectors", "least = 0"))
+    install(monkeypatch, changed(scales.draw_scales, "least, n_dims = hyperprior.least_of_vectors", "least, n_dims = 0"))
+
+
+def published_prior_of_spreads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """(C5) and the size of W_0 alone, with the paper's degrees of freedom."""
+    by_blocks(monkeypatch)
+    laws = (gaussian.base_covariance_law, scales.draw_scales)
+    install(monkeypatch, *(changed(law, "n_dims - 1 + hyperprior.of_spreads", "n_dims") for law in laws))
+
+
+def published_scale_with_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of W_0 together with latent vectors, with the paper's degrees of freedom."""
+    by_blocks(monkeypatch)
+    install(monkeypatch, changed(kind.rescale, "latent.shape[1] - 1 + view.hyperprior.of_spreads", "latent.shape[1]"))
 
 
 MUTANTS = {
@@ -266,7 +285,9 @@ MUTANTS = {
     "location-takes-all-for-yes": (location_takes_all_for_yes, "choices without items, three clusters"),
     "location-leaves-users-behind": (location_leaves_users_behind, "choices of one number, one cluster"),
     "published-prior-of-means": (published_prior_of_means, "choices without items, three clusters"),
-    "published-prior-of-spreads": (published_prior_of_spreads, "choices without items, three clusters"),
+    "published-prior-of-tails": (published_prior_of_tails, "choices without items, three clusters"),
+    "published-prior-of-spreads": (published_prior_of_spreads, "regressions of one number, flat spread, one cluster"),
+    "published-scale-with-vectors": (published_scale_with_vectors, "regressions of one number, flat spread, one cluster"),
     "items-without-their-own-part": (items_without_their_own_part, "choices of one number, one cluster"),
 }
 
