@@ -709,7 +709,7 @@ def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Mix
                     variances[:, column] += noise
         return Parts(log_weights, locations, np.sqrt(variances))
 
-    return outcome.predictive(forecast.n, len(draw), parts)
+    return outcome.of_draws(draw).predictive(forecast.n, len(draw), parts)
 
 
 def _full(n_draws: int, values: Array, n_cases: int | None = None) -> Array:
