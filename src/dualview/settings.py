@@ -188,10 +188,10 @@ class Columns:
 class AnswerSettings:
     """What the observations are, and in which columns they stand; threads unless another kind is named."""
 
-    kind: Literal["threads", "regression", "binary", "choices"] = setting(
+    kind: Literal["threads", "regression", "binary", "ordinal", "choices"] = setting(
         "threads",
-        "What was observed: threads, or answers of single users, a row each. regression: numbers; binary: yes or no; choices: "
-        "one item chosen over another.",
+        "What was observed: threads, or answers of single users, a row each. regression: numbers; binary: yes or no; ordinal: "
+        "ratings; choices: one item chosen over another.",
         described="{}",
     )
     outcome: str | None = setting(None, "Column with the outcomes; that of --outcome-column by default.", none="outcome")
@@ -200,7 +200,16 @@ class AnswerSettings:
         "Columns that outcomes depend on, with a coefficient of each user's own: --by dose,time. For choices, columns of "
         "--items; all of them by default.",
     )
-    no_intercept: bool = setting(False, "Leave out each user's own intercept, which regression and binary have by default.")
+    common: tuple[str, ...] = setting((), "Columns with one coefficient for all users: --common age,sex.")
+    groups: tuple[str, ...] = setting(
+        (), "Columns with levels that cut across users, such as items or days; each level has an effect: --groups item,day."
+    )
+    levels: tuple[str, ...] = setting(
+        (), "For ordinal: all levels, the lowest first: --levels poor,fair,good. By default the numbers in the outcome."
+    )
+    no_intercept: bool = setting(
+        False, "Leave out each user's own intercept, which regression, binary and ordinal have by default."
+    )
     items: str | None = setting(
         None, "For choices: table with a row per item, an id column and features.", none="no table of items"
     )
@@ -218,7 +227,11 @@ class AnswerSettings:
         """In words, where runs are told apart."""
         by = f"by {', '.join(self.columns)}" if self.columns else "by nothing"
         intercept = "no intercept" if self.no_intercept else "intercept"
-        return {"kind": self.kind, "by": by, "own intercept": intercept, "items": "appeals" if self.item_intercept else "items"}
+        words = {"kind": self.kind, "by": by, "own intercept": intercept}
+        for name in ("common", "groups"):
+            listed = separated(getattr(self, name))
+            words[name] = f"{name} {', '.join(listed)}" if listed else f"no {name}"
+        return words | {"items": "appeals" if self.item_intercept else "items"}
 
 
 def separated(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -73,8 +73,7 @@ def test_answers_stand_for_levels():
     differences = []
     for _ in range(5):
         latent = rng.normal(size=(N_USERS, 1))
-        odds, rows = likelihood._odds(latent, CUTS), likelihood._rows
-        answers = log_expit((2 * rows.outcome - 1) * odds).sum()
+        answers = likelihood.rows.log_probabilities(likelihood.answer_odds(latent, CUTS)).sum()
         differences.append(likelihood.log_density(latent, {"cut_points": CUTS}) - answers)
     np.testing.assert_allclose(differences, differences[0], rtol=1e-11)
 

@@ -29,6 +29,8 @@ def answers_of(seed: int, n: int = 160) -> pd.DataFrame:
             "dose": dose,
             "time": time,
             "y": place + 0.3 * rng.normal(size=n),
+            "stars": np.searchsorted([1.0, 3.0, 5.0], place + rng.logistic(size=n)) + 1,
+            "day": [f"d{d}" for d in rng.integers(0, 4, n)],
             "yes": (rng.random(n) < 1 / (1 + np.exp(3.0 - place))).astype(int),
             "winner": [f"i{i}" for i in item],
             "loser": [f"i{i}" for i in other],
@@ -132,10 +134,27 @@ def test_yes_or_no_and_choices(tables: Path, tmp_path: Path, capsys: pytest.Capt
     assert json.loads((choices / "request.json").read_text())["answers"]["kind"] == "choices"
 
 
+def test_ratings_with_common_columns_and_groups(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--kind", "ordinal", "--outcome", "stars", "--by", "dose", "--common", "time", "--groups", "day"]
+    run = fitted(tables, tmp_path / "run", *options)
+    post = dv.load(run / "posterior.nc")
+    assert post["coefficients"].shape == (2, 40, 1)
+    assert post["group_effects"].shape == (2, 40, 4)
+    assert post["cut_points"].shape == (2, 40, 3)
+    assert cli.main(["predict", str(run), str(tables / "new.csv")]) == 0
+    assert "30 ratings predicted; log loss" in capsys.readouterr().out
+    table = pd.read_csv(run / "predictions.csv")
+    np.testing.assert_allclose(table[[f"probability_{level}" for level in (1, 2, 3, 4)]].sum(axis=1), 1.0)
+    assert cli.main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text()
+    for words in ("group effects: day: d0", "cut points: 1|2", '<th scope="row">time</th>', "--common=time --groups=day"):
+        assert words in page, words
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--by", "dose"], "--by is not for --kind threads. Name what was observed: --kind regression, binary or choices."),
+        (["--by", "dose"], "--by is not for --kind threads. Name what was observed: --kind"),
         (["--kind", "regression", "--outcome", "z"], "must have a column 'z'"),
         (["--kind", "regression", "--outcome", "z"], "Name it with --outcome."),
         (["--kind", "regression", "--outcome", "y", "--by", "winner"], "--by: column 'winner' must hold numbers"),
@@ -144,6 +163,10 @@ def test_yes_or_no_and_choices(tables: Path, tmp_path: Path, capsys: pytest.Capt
         (["--kind", "binary", "--outcome", "y"], "must hold 0 and 1, or True and False"),
         (["--kind", "binary", "--outcome", "yes", "--items", "items.csv"], "--items is not for --kind binary"),
         (["--kind", "choices"], "--kind choices needs a table of items: --items items.csv"),
+        (["--kind", "binary", "--outcome", "yes", "--levels", "a,b,c"], "--levels is not for --kind binary"),
+        (["--kind", "ordinal", "--outcome", "winner"], "is not known: give --levels, lowest first"),
+        (["--kind", "ordinal", "--outcome", "yes"], "use --kind binary"),
+        (["--kind", "regression", "--outcome", "y", "--groups", "nowhere"], "Name it with --groups."),
         (["--kind", "nonsense"], "Try dualview fit --help."),
     ],
 )

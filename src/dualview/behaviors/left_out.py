@@ -265,20 +265,36 @@ def _inverse(matrix: Array) -> Array:
 
 @dataclass(frozen=True)
 class PanelLeftOut(LeftOut):
-    """Observations of one user each: user (n,), design (n, q), outcome (n,)."""
+    """Observations of one user each: user (n,), design (n, q), outcome (n,).
+
+    offset(params): what effects outside the mixture add to the locations, (1, n), given them; None for nothing. weights (n,):
+    by what the noise's precision is multiplied; it is 1 where params have none.
+    """
 
     user: NDArray[np.int64]
     design: Array
     outcome: Array
+    offset: Callable[[Params], Array] | None = None
+    weights: Array | None = None
 
     @cached_property
     def _squares(self) -> Array:
         return self.design[:, :, None] * self.design[:, None, :]
 
-    def laws(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:  # noqa: ARG002
-        noise = np.asarray(params["noise_precision"], dtype=float)
+    def _precision(self, params: Params) -> Array:
+        """Of every observation, (n,)."""
+        noise = np.asarray(params.get("noise_precision", 1.0), dtype=float)
         precision = np.full(len(self.user), noise) if noise.ndim == 0 else noise[self.user]
-        outcome = self.outcome
+        return precision if self.weights is None else precision * self.weights
+
+    def _offset(self, params: Params) -> Array:
+        assert self.offset is not None
+        return np.asarray(self.offset({name: np.asarray(value)[None] for name, value in params.items()})[0])
+
+    def laws(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:  # noqa: ARG002
+        precision, outcome = self._precision(params), self.outcome
+        if self.offset is not None:
+            outcome = outcome - self._offset(params)
         if prior.shift.any():
             outcome = outcome - (self.design * prior.shift[self.user]).sum(axis=1)
         n_users, q = len(prior.z), self.design.shape[1]
@@ -291,9 +307,10 @@ class PanelLeftOut(LeftOut):
 
     def replicate(self, rng: np.random.Generator, prior: LatentPrior, params: Params) -> "tuple[PanelLeftOut, Array, Array]":
         vectors = drawn_vectors(rng, prior)
-        noise = np.asarray(params["noise_precision"], dtype=float)
-        precision = np.full(len(self.user), noise) if noise.ndim == 0 else noise[self.user]
+        precision = self._precision(params)
         outcome = (self.design * vectors[self.user]).sum(axis=1) + rng.standard_normal(len(self.user)) / np.sqrt(precision)
+        if self.offset is not None:
+            outcome = outcome + self._offset(params)
         return replace(self, outcome=outcome), outcome, vectors
 
 

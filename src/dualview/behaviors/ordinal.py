@@ -9,10 +9,12 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import log_expit, logit
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
 
-from dualview.behaviors.base import Array, Forecast, Params, SampledEvidence
+from dualview.behaviors.base import Array, Forecast, Likelihood, Params, SampledEvidence
+from dualview.behaviors.binary import COMMON_SD, GROUP_SD
+from dualview.behaviors.effects import Scales
 from dualview.behaviors.likelihoods.ordinal import AnswerRows, CutPrior, Known, OrdinalPanel, log_gap
 from dualview.behaviors.ordinal_left_out import OrdinalLeftOut
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
@@ -41,6 +43,15 @@ class OrdinalOutcomes(PerUser):
         numbers in ``outcome``, or the categories of an ordered categorical.
     intercept : bool
         Put a column of ones before the design, so that f_u begins with how high the user's levels are.
+    common : array or DataFrame (n, C), optional
+        Columns with one coefficient for everybody, outside the mixture: ``posterior_["coefficients"]``, on the scale of the log
+        odds.
+    groups : dict or DataFrame, optional
+        Groups of observations that cut across users, with an effect of each level, as in :class:`UserRegression`.
+    offset : array (n,), optional
+        Known numbers that are added to x_iᵀ f_u.
+    coefficient_prior : GaussianPrior, optional
+        Over the coefficients of ``common``; by default N(0, 2.5² / variance of the column).
     users : sequence, optional
         Ids of all users, those without observations included; by default those in ``user``, or the index of X.
     n_users : int, optional
@@ -71,6 +82,10 @@ class OrdinalOutcomes(PerUser):
         outcome: Any = None,
         *,
         levels: Sequence[Any] | None = None,
+        common: Any = None,
+        groups: Any = None,
+        offset: ArrayLike | None = None,
+        coefficient_prior: GaussianPrior | None = None,
         intercept: bool = False,
         users: Sequence[Any] | None = None,
         n_users: int | None = None,
@@ -84,6 +99,7 @@ class OrdinalOutcomes(PerUser):
                 raise InputError(f"outcome must have a level per row of design, {len(matrix)}; got {len(place)}.")
             values = self.levels.values[place]
         self._set(user, matrix, values, names, users, n_users)
+        self._set_effects(common, groups, offset, coefficient_prior)
         self._intercept = bool(intercept)
         self.observation_ids = index_names(design)
 
@@ -117,23 +133,28 @@ class OrdinalOutcomes(PerUser):
         place = int(np.argmin(np.abs(shares - 0.5)))
         return CutPrior(n_cuts, Known(place, float(logit(shares[place]))))
 
-    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, OrdinalPanel]:
+    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
         """Units of the latent vectors, and the likelihood in working units."""
         if self.n_observations < 2:
             raise InputError(f"A fit needs at least two observations; got {self.n_observations}.")
         check_rank(self.design, self.names)
         if not varies(self.observed):
             raise InputError(f"outcome is {self.observed[0]:g} throughout: there is nothing to explain.")
-        prior = self._latent_prior() if prior is None else prior
+        if prior is None:
+            prior = self._latent_prior() if self.effects.none else self.likely_prior()
         prior.check_size(self.n_dims, "behavior_prior")
-        units, panel = Whitening.of(prior), self._panel
-        constant = panel.design @ prior.mean
-        return units, OrdinalPanel(panel._replace(design=panel.design @ units.factor), constant, self._cut_prior)
+        self.effects.check_columns()
+        units, panel, coefficient_units = Whitening.of(prior), self._panel, self.effects.units(COMMON_SD)
+        constant = panel.design @ prior.mean + self.effects.known(coefficient_units)[self._order]
+        likelihood = OrdinalPanel(panel._replace(design=panel.design @ units.factor), constant, self._cut_prior)
+        twice = self.effects.take(np.repeat(self._order, 2))  # an observation is two answers
+        rows = np.arange(2 * self.n_observations)
+        return units, twice.around(likelihood, coefficient_units, rows, Scales(1.0, GROUP_SD))
 
     @property
     def param_names(self) -> list[str]:
         """What predictions need besides the latent vectors."""
-        return ["cut_points"]
+        return ["cut_points", *super().param_names]
 
     def coords(self) -> dict[str, Any]:
         """Names of the parts of a latent vector, and of the cut points: 1|2 lies between levels 1 and 2."""
@@ -164,28 +185,31 @@ class OrdinalOutcomes(PerUser):
         return matched
 
     def left_out(self) -> OrdinalLeftOut:
-        """Each observation given all others, by quadrature, given the cut points."""
-        return OrdinalLeftOut(self.user, self.design, self.levels.places(self.observed), self.levels)
+        """Each observation given all others, by quadrature, given the cut points and what acts outside the mixture."""
+        level = self.levels.places(self.observed)
+        return OrdinalLeftOut(self.user, self.design, level, self.levels, self.effects.drawn_locations)
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The levels of new observations given S draws."""
         new = self.like(new, n_new)
         outcome = OrdinalOutcome(np.asarray(params["cut_points"]), self.levels)
-        return Forecast(new.n_observations, self._known_locations(new, latent), outcome, self._loads(new, n_new))
+        known, unsure = self._known_locations(new, latent, params), self._unsure(new, params)
+        return Forecast(new.n_observations, known, outcome, self._loads(new, n_new), unsure=unsure)
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> SampledEvidence:  # noqa: ARG002
         """What observations of new users say of each one's vector."""
         new = self.like(new, n_new)
-        panel, _ = self._panel_of_new(new, n_new)
+        panel, order = self._panel_of_new(new, n_new)
         level, cuts = self.levels.places(panel.outcome), np.asarray(params["cut_points"])
+        offset = new.effects.drawn_locations(params)[:, order]
         gaps = np.concatenate([np.zeros((len(cuts), 1)), log_gap(np.diff(cuts, axis=1)), np.zeros((len(cuts), 1))], axis=1)
 
         def log_likelihood(j: int, draws: NDArray[np.intp], vectors: Array) -> Array:
             own = slice(panel.starts[j], panel.starts[j + 1])
             rows = AnswerRows.of(level[own], cuts.shape[1])
-            odds = vectors @ panel.design[own].T[:, rows.observation] - cuts[draws][:, rows.cut]
-            signed = (2.0 * rows.outcome - 1.0) * odds
-            return np.asarray(log_expit(signed).sum(axis=1) + gaps[draws][:, level[own]].sum(axis=1))
+            eta = vectors @ panel.design[own].T + offset[draws if len(offset) > 1 else 0][..., own]
+            answers = rows.log_probabilities(eta[:, rows.observation] - cuts[draws][:, rows.cut])
+            return np.asarray(answers.sum(axis=1) + gaps[draws][:, level[own]].sum(axis=1))
 
         return SampledEvidence(log_likelihood)
 

@@ -1,5 +1,6 @@
 """Ordered levels left out one at a time, with the latent vectors integrated out by quadrature, given the cut points."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,8 @@ class LevelLaws(LeftOutLaws):
 class OrdinalLeftOut(LeftOut):
     """Levels of one user each: user (n,), design (n, q), level (n,) from 0.
 
+    offset(params): what effects outside the mixture add to η, given them, (1, n).
+
     p(level | all others) is the posterior mean of p(level | f) / p(y_i | f) over that of 1 / p(y_i | f). Vectors are integrated
     out given the means of their clusters, or, where users of a cluster share one, given what the clusters have in common.
     """
@@ -44,10 +47,12 @@ class OrdinalLeftOut(LeftOut):
     design: Array
     level: NDArray[np.int64]
     levels: Levels
+    offset: Callable[[Params], Array]
 
     def laws(self, prior: LatentPrior, params: Params, latent: Array) -> LevelLaws:  # noqa: ARG002
         cuts = np.asarray(params["cut_points"], dtype=float)
-        shift = (self.design * prior.shift[self.user]).sum(axis=1)
+        known = {name: np.asarray(value)[None] for name, value in params.items()}
+        shift = self.offset(known)[0] + (self.design * prior.shift[self.user]).sum(axis=1)
         if prior.precisions is None:  # a vector for each cluster
             group, n_clusters = prior.z[self.user], len(prior.means)
             means, precisions = np.tile(prior.base_mean, (n_clusters, 1)), np.tile(prior.base_precision, (n_clusters, 1, 1))
@@ -55,8 +60,9 @@ class OrdinalLeftOut(LeftOut):
             group, means, precisions = self.user, prior.means[prior.z], prior.precisions[prior.z]
         rows = AnswerRows.of(self.level, len(cuts))
         order = np.argsort(group[rows.observation], kind="stable")
+        order = order[rows.sign[order] != 0.0]
         own, cut = rows.observation[order], rows.cut[order]
-        answers = Answers(group[own], self.design[own], 2.0 * rows.outcome[order] - 1.0, shift[own] - cuts[cut])
+        answers = Answers(group[own], self.design[own], rows.sign[order], shift[own] - cuts[cut])
         log_rows, log_weights, _ = quadrature(answers, means, precisions)
         log_own = np.zeros((len(self.level), log_rows.shape[1]))
         np.add.at(log_own, own, log_rows)

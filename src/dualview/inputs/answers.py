@@ -9,25 +9,34 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior, BinaryOutcomes, PairwiseChoices, UserRegression
+from dualview.behaviors import Behavior, BinaryOutcomes, OrdinalOutcomes, PairwiseChoices, UserRegression
 from dualview.errors import InputError
 from dualview.inputs.tables import ids_of, named, numeric, read_table, require_column
-from dualview.settings import AnswerSettings, Columns
+from dualview.settings import AnswerSettings, Columns, separated
 
-OBSERVATIONS = {"threads": "threads", "regression": "observations", "binary": "answers", "choices": "choices"}
+OBSERVATIONS = {
+    "threads": "threads",
+    "regression": "observations",
+    "binary": "answers",
+    "ordinal": "ratings",
+    "choices": "choices",
+}
 
 
 @dataclass(frozen=True)
 class Answers:
     """Answers of known users: ids are the lines of the file; ``notes`` say what was left out on the way.
 
-    user: whose answers they are. design: the columns that they depend on. choices: the items of each, where they are choices.
+    user: whose answers they are. design: the columns that they depend on, user by user. common, groups: those whose effects all
+    users share. choices: the items of each, where they are choices.
     """
 
     ids: list[str]
     user: list[str]
-    outcome: NDArray[np.float64] | None
+    outcome: NDArray[Any] | None
     design: pd.DataFrame
+    common: pd.DataFrame | None
+    groups: dict[str, list[str]] | None
     settings: AnswerSettings
     choices: pd.DataFrame | None = None
     notes: list[str] = field(default_factory=list)
@@ -35,6 +44,7 @@ class Answers:
     def behavior(self, users: Sequence[str]) -> Behavior:
         """The answers as a behaviour of users with these ids."""
         asked = self.settings
+        shared: dict[str, Any] = {"common": self.common, "groups": self.groups, "users": users}
         made: Any
         if self.choices is not None:
             made = PairwiseChoices(
@@ -42,14 +52,29 @@ class Answers:
                 self.choices[asked.winner].tolist(),
                 self.choices[asked.loser].tolist(),
                 self.design,
-                item_intercept=asked.item_intercept,
-                users=users,
+                item_intercept=self._appeals,
+                **shared,
             )
         else:
-            kind = {"regression": UserRegression, "binary": BinaryOutcomes}[asked.kind]
-            made = kind(self.user, self.design, self.outcome, intercept=not asked.no_intercept, users=users)
+            kind: Any = {"regression": UserRegression, "binary": BinaryOutcomes, "ordinal": OrdinalOutcomes}[asked.kind]
+            levels = {"levels": _levels(separated(asked.levels))} if asked.levels else {}
+            made = kind(self.user, self.design, self.outcome, intercept=not asked.no_intercept, **shared, **levels)
         made.observation_ids = list(self.ids)
         return made  # type: ignore[no-any-return]
+
+    @property
+    def _appeals(self) -> bool | str:
+        """Whether items have appeals of their own; how much these differ is learnt where other effects are."""
+        others = self.common is not None or self.groups is not None
+        return "learnt" if self.settings.item_intercept and others else self.settings.item_intercept
+
+
+def _levels(names: Sequence[str]) -> list[Any]:
+    """Levels as numbers where all are."""
+    try:
+        return [float(name) for name in names]
+    except ValueError:
+        return list(names)
 
 
 def read_answers(
@@ -62,7 +87,8 @@ def read_answers(
     need_outcome: bool = True,
 ) -> Answers:
     """Answers of known users; ids decide who is who."""
-    id_columns = [columns.user, *([settings.winner, settings.loser] if settings.kind == "choices" else [])]
+    id_columns = [columns.user, *separated(settings.groups)]
+    id_columns += [settings.winner, settings.loser] if settings.kind == "choices" else []
     table = read_table(path, id_columns)
     require_column(table, columns.user, path, "--user-column")
     table, notes = _known_users(table, path, users, columns.user, drop_unknown)
@@ -75,9 +101,21 @@ def read_answers(
         notes.append(f"{silent} of {len(users)} users have no {what}; they are kept and known by their features only")
     ids = [str(row + 2) for row in table.index]
     if settings.kind == "choices":
-        return Answers(ids, owner, None, _items(settings), settings, _choices(table, path, settings), notes)
-    outcome = _outcome(table, path, settings, settings.outcome or columns.outcome, need_outcome)
-    return Answers(ids, owner, outcome, _design(table, path, settings, "--by"), settings, None, notes)
+        outcome, design, choices = None, _items(settings), _choices(table, path, settings)
+    else:
+        outcome = _outcome(table, path, settings, settings.outcome or columns.outcome, need_outcome)
+        design, choices = _design(table, path, settings.columns, "--by"), None
+        if settings.no_intercept and design.empty:
+            raise InputError("Outcomes must depend on something: name columns with --by, or leave --no-intercept out.")
+    common = _design(table, path, separated(settings.common), "--common") if settings.common else None
+    return Answers(ids, owner, outcome, design, common, _groups(table, path, settings), settings, choices, notes)
+
+
+def _groups(table: pd.DataFrame, path: Path, settings: AnswerSettings) -> dict[str, list[str]] | None:
+    """The levels of each group as text."""
+    for name in separated(settings.groups):
+        require_column(table, name, path, "--groups")
+    return {name: ids_of(table[name], path) for name in separated(settings.groups)} or None
 
 
 def _known_users(
@@ -105,12 +143,17 @@ def _numbers(table: pd.DataFrame, column: str, path: Path, what: str) -> NDArray
     return values
 
 
-def _outcome(
-    table: pd.DataFrame, path: Path, settings: AnswerSettings, column: str, needed: bool
-) -> NDArray[np.float64] | None:
+def _outcome(table: pd.DataFrame, path: Path, settings: AnswerSettings, column: str, needed: bool) -> NDArray[Any] | None:
     if column not in table and not needed:
         return None
     require_column(table, column, path, "--outcome")
+    if settings.kind == "ordinal" and table[column].dtype.kind not in "biuf":
+        if not settings.levels:
+            found = named(sorted(set(ids_of(table[column], path))))
+            raise InputError(
+                f"{path}: the order of the levels in {column!r} ({found}) is not known: give --levels, lowest first."
+            )
+        return np.array(ids_of(table[column], path))
     values = _numbers(table, column, path, "the outcome")
     if settings.kind == "binary":
         odd = values[(values != 0) & (values != 1)]
@@ -121,12 +164,10 @@ def _outcome(
     return values
 
 
-def _design(table: pd.DataFrame, path: Path, settings: AnswerSettings, option: str) -> pd.DataFrame:
-    """The columns of ``--by`` as numbers."""
-    if settings.no_intercept and not settings.columns:
-        raise InputError("Outcomes must depend on something: name columns with --by, or leave --no-intercept out.")
+def _design(table: pd.DataFrame, path: Path, names: Sequence[str], option: str) -> pd.DataFrame:
+    """Columns as numbers."""
     parts = {}
-    for column in settings.columns:
+    for column in names:
         require_column(table, column, path, option)
         parts[column] = _numbers(table, column, path, f"{option}: column")
     return pd.DataFrame(parts, index=range(len(table)))

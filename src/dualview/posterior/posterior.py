@@ -36,6 +36,8 @@ _VIEW_DIMS = {"features": "feature", "behavior": "function"}
 _DIMS: dict[str, tuple[str, ...]] = {
     "z": ("user",),
     "coefficients": ("coefficient",),
+    "group_effects": ("group_level",),
+    "group_sd": ("group",),
     "slopes": ("function", "feature"),
     "cut_points": ("cut",),
 }

@@ -75,30 +75,52 @@ def curves_section(
     columns = [column for column in about.columns if column.high > column.low][:_MOST_CURVES]
     if "latent" not in post or not columns or not {column.name for column in about.columns} <= set(names):
         return None
-    draws = post.flat("latent").reshape(-1, post.n_users, len(names))
-    panels = [
-        Curves(column.name, np.linspace(column.low, column.high, _POINTS), _bands(draws, names, about, column, profiles))
-        for column in columns
-    ]
+    curves = _RoleCurves(post, about, names)
+    panels = [Curves(column.name, curves.grid(column), curves.bands(column, profiles[:_MOST_ROLES])) for column in columns]
     label = {"binary": f"probability of {about.outcome}", "choices": "probability against an average item"}
+    label["ordinal"] = f"expected {about.outcome}"
     picture = pictures.curves(panels, label.get(about.kind, about.outcome), [look["color"] for look in looks])
     shown = min(len(profiles), _MOST_ROLES)
     return {"picture": picture, "n_columns": len(columns), "n_roles": shown, "choices": about.kind == "choices"}
 
 
-def _bands(draws: Array, names: list[str], about: AboutAnswers, along: Range, profiles: list[Profile]) -> list[Band]:
-    """Median and 95 % interval of the members' mean outcome at points along a column, role by role."""
-    grid = np.linspace(along.low, along.high, _POINTS)
-    means = {column.name: column.mean for column in about.columns}
-    design = np.tile([means.get(name, 1.0) for name in names], (_POINTS, 1))  # 1: an intercept
-    design[:, names.index(along.name)] = grid
-    if about.kind == "choices":
-        design = design - np.array([means[name] for name in names])
-    found = []
-    for item in profiles[:_MOST_ROLES]:
-        if about.kind == "regression":
-            expected = draws[:, item.users].mean(axis=1) @ design.T
-        else:
-            expected = np.mean([expit(draws[:, user] @ design.T) for user in item.users], axis=0)
-        found.append(Band(*np.quantile(expected, [0.025, 0.5, 0.975], axis=0)))
-    return found
+class _RoleCurves:
+    """Expected outcomes of the members of roles along columns."""
+
+    def __init__(self, post: Posterior, about: AboutAnswers, names: list[str]) -> None:
+        self._post, self._about, self._names = post, about, names
+        self._draws = post.flat("latent").reshape(-1, post.n_users, len(names))
+        self._means = {column.name: column.mean for column in about.columns}
+        self._common = np.zeros((len(self._draws), 1))  # what common columns add at their means
+        if about.common and about.kind != "choices":
+            self._common = (post.flat("coefficients") @ [column.mean for column in about.common])[:, None]
+
+    def grid(self, along: Range) -> Array:
+        """Points along a column."""
+        return np.linspace(along.low, along.high, _POINTS)
+
+    def bands(self, along: Range, profiles: list[Profile]) -> list[Band]:
+        """Median and 95 % interval of the members' mean outcome, role by role."""
+        design = np.tile([self._means.get(name, 1.0) for name in self._names], (_POINTS, 1))  # 1: an intercept
+        design[:, self._names.index(along.name)] = self.grid(along)
+        if self._about.kind == "choices":
+            design = design - np.array([self._means[name] for name in self._names])
+        found = []
+        for item in profiles:
+            total = np.zeros((len(self._draws), _POINTS))
+            for user in item.users:
+                total += self._expected(self._draws[:, user] @ design.T + self._common)
+            low, median, high = np.quantile(total / len(item.users), [0.025, 0.5, 0.975], axis=0)
+            found.append(Band(low, median, high))
+        return found
+
+    def _expected(self, locations: Array) -> Array:
+        """Expected outcomes given their locations, (S, points)."""
+        if self._about.kind == "regression":
+            return locations
+        if self._about.kind != "ordinal":
+            return np.asarray(expit(locations))
+        behavior: Any = self._post.behavior
+        values = behavior.levels.values
+        below = expit(self._post.flat("cut_points")[:, None] - locations[..., None])
+        return np.asarray(values[-1] - below @ np.diff(values))

@@ -80,7 +80,7 @@ def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | 
             f"dualview predict RUN test_{many}.csv, and make this report again."
         )
     table = read_table(path)
-    if "probability" in table:
+    if "log_probability" in table or any(str(name).startswith("probability") for name in table):
         return _probabilities_in_words(table, many)
     centre = "median" if "median" in table else "mean"
     if centre not in table or "sd" not in table:
@@ -103,9 +103,10 @@ def _probabilities_in_words(table: pd.DataFrame, many: str) -> str:
     if "log_probability" not in table:
         return f"{len(table):,} {many} were predicted (predictions.csv); what came of them is not known."
     loss = -float(table["log_probability"].mean())
+    n_levels = max(2, sum(str(name).startswith("probability_") for name in table))
     return (
-        f"{len(table):,} {many} were predicted (predictions.csv): log loss {loss:.3f} each; one half on each answer would have "
-        f"{math.log(2):.3f}."
+        f"{len(table):,} {many} were predicted (predictions.csv): log loss {loss:.3f} each; the same probability for all "
+        f"{n_levels} outcomes would have {math.log(n_levels):.3f}."
     )
 
 

@@ -20,6 +20,7 @@ _COEFFICIENTS = ("latent coefficient", "latent coefficients")
 _ANSWERS = {
     "regression": Vocabulary("observation", "observations", *_COEFFICIENTS, "in their regressions"),
     "binary": Vocabulary("answer", "answers", *_COEFFICIENTS, "in what their answers depend on"),
+    "ordinal": Vocabulary("rating", "ratings", *_COEFFICIENTS, "in what their ratings depend on"),
     "choices": Vocabulary("choice", "choices", *_COEFFICIENTS, "in what they choose by"),
 }
 

@@ -100,6 +100,8 @@ _ANSWERS = {
     "plus noise.",
     "binary": "Each user has a logistic regression of its own: the log odds of {outcome} are a sum of columns times the user's "
     "latent coefficients.",
+    "ordinal": "Each user has an ordinal regression of its own: the log odds of a higher {outcome} are a sum of columns times "
+    "the user's latent coefficients, less a cut point for each step between levels.",
     "choices": "The log odds that a user chooses one item over another are a sum of the differences between them times the "
     "user's latent coefficients.",
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dualview.errors import FileError
 from dualview.files.writing import write_whole
@@ -34,6 +35,7 @@ class AboutAnswers:
     outcome: str
     n: int
     columns: tuple[Range, ...]
+    common: tuple[Range, ...] = ()
 
     def parts(self, names: list[str]) -> list[str]:
         """Names of the parts of a latent vector: a posterior has no name for a single one."""
@@ -43,13 +45,18 @@ class AboutAnswers:
 
 def write_about(folder: Path, answers: Answers, settings: AnswerSettings) -> None:
     """Write answers.json."""
-    ranges = []
-    for name, column in answers.design.items():
+    common = () if answers.common is None else _ranges(answers.common)
+    about = AboutAnswers(settings.kind, settings.outcome or "outcome", len(answers.ids), _ranges(answers.design), common)
+    write_whole(folder / FILE, json.dumps(asdict(about), indent=2, ensure_ascii=False).encode())
+
+
+def _ranges(columns: pd.DataFrame) -> tuple[Range, ...]:
+    found = []
+    for name, column in columns.items():
         values = column.to_numpy(dtype=float)
         low, high = np.quantile(values, [_EDGE, 1 - _EDGE])
-        ranges.append(Range(str(name), float(low), float(high), float(values.mean())))
-    about = AboutAnswers(settings.kind, settings.outcome or "outcome", len(answers.ids), tuple(ranges))
-    write_whole(folder / FILE, json.dumps(asdict(about), indent=2, ensure_ascii=False).encode())
+        found.append(Range(str(name), float(low), float(high), float(values.mean())))
+    return tuple(found)
 
 
 def read_about(folder: Path) -> AboutAnswers | None:
@@ -59,7 +66,7 @@ def read_about(folder: Path) -> AboutAnswers | None:
         return None
     try:
         content: dict[str, Any] = json.loads(path.read_text())
-        columns = tuple(Range(**column) for column in content.pop("columns"))
-        return AboutAnswers(**content, columns=columns)
+        columns, common = (tuple(Range(**column) for column in content.pop(name, [])) for name in ("columns", "common"))
+        return AboutAnswers(**content, columns=columns, common=common)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise FileError(f"{path} cannot be read ({error}). Make it again with 'dualview resume'.") from error

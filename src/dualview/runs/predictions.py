@@ -9,7 +9,7 @@ import pandas as pd
 from dualview.files.writing import write_whole
 from dualview.inputs.answers import Answers
 from dualview.inputs.tables import Threads
-from dualview.outcomes import ChoiceMixture, Mixture, NormalMixture
+from dualview.outcomes import ChoiceMixture, LevelMixture, Mixture, NormalMixture
 from dualview.runs.run import Request, behavior_of, opened, read_observations
 
 
@@ -30,6 +30,8 @@ def predict_run(
     table = _identified(new, request)
     if isinstance(predicted, ChoiceMixture):
         table, said = _of_probabilities(table, predicted, new, probability)
+    elif isinstance(predicted, LevelMixture):
+        table, said = _of_levels(table, predicted, new.outcome)
     else:
         table, said = _of_numbers(table, predicted, new.outcome, probability)
     write_whole(out, table.to_csv(index=False).encode())
@@ -79,3 +81,14 @@ def _of_probabilities(
     table["outcome"], table["log_probability"] = new.outcome, predicted.log_density(new.outcome)
     right = np.mean((predicted.mean > 0.5) == (new.outcome > 0.5))
     return table, f"; log loss {predicted.nll(new.outcome):.3f}, {right:.0%} were more probable than not"
+
+
+def _of_levels(table: pd.DataFrame, predicted: LevelMixture, outcome: Any) -> tuple[pd.DataFrame, str]:
+    """Probabilities of the levels, and the mean of what they count as; where outcomes are known, their log probabilities."""
+    names = [f"probability_{level}" for level in predicted.levels]
+    table = pd.concat([table, pd.DataFrame(predicted.probabilities, columns=names, index=table.index)], axis=1)
+    table["mean"] = predicted.mean
+    if outcome is None:
+        return table, ""
+    table["outcome"], table["log_probability"] = outcome, predicted.log_density(outcome)
+    return table, f"; log loss {predicted.nll(outcome):.3f}"

@@ -72,9 +72,12 @@ class Request:
         """Raise where options are for another kind of observations than the one asked for."""
         asked, kind = self.answers, self.answers.kind
         own = {"--by": asked.columns, "--no-intercept": asked.no_intercept, "--items": asked.items}
-        own |= {"--item-intercept": asked.item_intercept}
+        own |= {"--item-intercept": asked.item_intercept, "--common": asked.common, "--groups": asked.groups}
+        own |= {"--levels": asked.levels}
         others = {"--outcomes": self.outcomes, "--covariates": self.covariates, "--intercept": self.intercept}
-        taken = {"threads": set(), "choices": {"--by", "--items", "--item-intercept"}}.get(kind, {"--by", "--no-intercept"})
+        taken: set[str] = set() if kind == "threads" else {"--by", "--common", "--groups"}
+        taken |= {"choices": {"--items", "--item-intercept"}, "threads": set()}.get(kind, {"--no-intercept"})
+        taken |= {"--levels"} if kind == "ordinal" else set()
         given = [option for option, value in own.items() if value and option not in taken]
         given += [option for option, value in others.items() if value and kind != "threads"]
         if not given:
@@ -83,7 +86,7 @@ class Request:
             "--outcomes": "The outcome is a column of the answers: name it with --outcome.",
             "--covariates": "Name the columns with --by.",
             "--intercept": "Users have an intercept each, unless --no-intercept is given." if kind != "choices" else "",
-        }.get(given[0], "Name what was observed: --kind regression, binary or choices." if kind == "threads" else "")
+        }.get(given[0], "Name what was observed: --kind regression, binary, ordinal or choices." if kind == "threads" else "")
         raise InputError(f"{given[0]} is not for --kind {kind}. {advice}".rstrip())
 
     @property

@@ -79,8 +79,8 @@ def one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def wrong(level: Any, n_cuts: int) -> AnswerRows:
         rows = right(level, n_cuts)
-        kept = (rows.outcome == 1) | (level[rows.observation] == 0)
-        return AnswerRows(*(part[kept] for part in rows))
+        inner = (level > 0) & (level < n_cuts)
+        return rows._replace(sign=np.where(inner[rows.observation] & (rows.sign < 0), 0.0, rows.sign))
 
     monkeypatch.setattr(AnswerRows, "of", wrong)
 

@@ -20,7 +20,7 @@ from scipy.special import expit, log_expit, logit
 from dualview.behaviors.base import Array, Likelihood, Params, Prior
 from dualview.behaviors.likelihoods import logit_location
 from dualview.behaviors.likelihoods.logit_location import Answers, Locations
-from dualview.behaviors.panel import Panel, Users, posterior_means
+from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
 from dualview.numerics import polya_gamma
 from dualview.numerics.hyperprior import FINITE_VARIANCES
 from dualview.numerics.messages import Terms
@@ -71,29 +71,38 @@ def log_gap(width: Array) -> Array:
 
 
 class AnswerRows(NamedTuple):
-    """Observations as answers: whose observation each is (R,), about which cut point (R,), and 1 for above it, 0 for below."""
+    """Each observation as two answers, one after the other: the observation (2n,), the cut point asked about (2n,), sign (2n,).
+
+    A sign is +1 for above the cut point, −1 for below it, and 0 for an answer that says nothing: the lowest level has no cut
+    point below it, the highest none above.
+    """
 
     observation: NDArray[np.intp]
     cut: NDArray[np.int64]
-    outcome: Array
+    sign: Array
 
     @classmethod
     def of(cls, level: NDArray[np.int64], n_cuts: int) -> "AnswerRows":
-        above, below = np.flatnonzero(level > 0), np.flatnonzero(level < n_cuts)
-        observation = np.concatenate([above, below])
-        order = np.argsort(observation, kind="stable")
-        cut = np.concatenate([level[above] - 1, level[below]])
-        outcome = np.concatenate([np.ones(len(above)), np.zeros(len(below))])
-        return cls(observation[order], cut[order], outcome[order])
+        cut = np.column_stack([np.maximum(level - 1, 0), np.minimum(level, n_cuts - 1)])
+        sign = np.column_stack([1.0 * (level > 0), -1.0 * (level < n_cuts)])
+        return cls(np.repeat(np.arange(len(level)), 2), cut.ravel(), sign.ravel())
+
+    def log_probabilities(self, odds: Array) -> Array:
+        """Of the answers given log odds (…, 2n) of above; 0 for those that say nothing."""
+        return np.asarray(np.where(self.sign == 0.0, 0.0, log_expit(self.sign * odds)))
 
 
 @dataclass(frozen=True)
 class OrdinalPanel(Likelihood):
-    """Levels of one user each; the panel's outcome holds 0 to n. constant (n,): what else η holds, in the panel's order."""
+    """Levels of one user each; the panel's outcome holds 0 to n.
+
+    constant (n,): what else η holds, in the panel's order; offset (n,): what effects outside the mixture add to it.
+    """
 
     panel: Panel
     constant: Array
     cut_prior: CutPrior
+    offset: Array | None = None
 
     one_user_each = True
     hyperprior = FINITE_VARIANCES  # lowest and highest levels throughout leave latent vectors the tails of their prior
@@ -107,15 +116,15 @@ class OrdinalPanel(Likelihood):
         return self.panel.outcome.astype(np.int64)
 
     @cached_property
-    def _rows(self) -> AnswerRows:
+    def rows(self) -> AnswerRows:
+        """The observations as answers."""
         return AnswerRows.of(self._level, self.cut_prior.n)
 
     @cached_property
     def _answers(self) -> Panel:
-        """The observations as answers."""
-        own = self._rows.observation
-        n_users = len(self.panel.starts) - 1
-        return Panel.of(self.panel.user[own], self.panel.design[own], self._rows.outcome, n_users)
+        """The answers as observations, with signs as outcomes."""
+        own = self.rows.observation
+        return Panel(2 * self.panel.starts, self.panel.user[own], self.panel.design[own], self.rows.sign)
 
     @cached_property
     def _loads(self) -> tuple[Users, NDArray[np.uint32], Array, Array]:
@@ -126,13 +135,19 @@ class OrdinalPanel(Likelihood):
     def _by_level(self) -> list[NDArray[np.intp]]:
         return [np.flatnonzero(self._level == level) for level in range(self.cut_prior.n + 1)]
 
+    def with_offset(self, offset: Array) -> "OrdinalPanel":
+        """The same with numbers added to η, those of both answers of an observation alike, (2n,)."""
+        _ = self._loads, self._by_level, self.rows  # made once for all of them
+        return with_field(self, "offset", offset[::2])
+
     def predictor(self, latent: Array) -> Array:
         """η of every observation, (n,)."""
-        return self.panel.expected(latent) + self.constant
+        eta = self.panel.expected(latent) + self.constant
+        return eta if self.offset is None else eta + self.offset
 
-    def _odds(self, latent: Array, cuts: Array) -> Array:
-        """Log odds of every answer, (R,)."""
-        return np.asarray(self.predictor(latent)[self._rows.observation] - cuts[self._rows.cut])
+    def answer_odds(self, latent: Array, cuts: Array) -> Array:
+        """Log odds of above in every answer, (2n,)."""
+        return np.asarray(np.repeat(self.predictor(latent), 2) - cuts[self.rows.cut])
 
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:  # noqa: ARG002
         """Cut points from the shares of the levels, vectors from a step towards the mode under a prior N(0, I)."""
@@ -140,22 +155,24 @@ class OrdinalPanel(Likelihood):
         cuts = np.asarray(logit(np.cumsum(counts)[:-1] / counts.sum()))
         if self.cut_prior.known is not None:
             cuts = cuts - cuts[self.cut_prior.known.place] + self.cut_prior.known.value
-        at_zero = self.constant[self._rows.observation] - cuts[self._rows.cut]
-        pulls = self._answers._replace(outcome=self._rows.outcome - expit(at_zero))
+        sign = self.rows.sign
+        at_zero = np.repeat(self.constant, 2) - cuts[self.rows.cut]
+        pulls = self._answers._replace(outcome=sign * expit(-sign * at_zero))
         return posterior_means(0.25 * self._answers.squares, pulls.weighted, 1.0), {"cut_points": cuts}
 
     def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array:
         """Steps of every cluster's mean with its users' vectors, by slices of the logistic likelihood."""
-        signs = 2.0 * self._rows.outcome - 1.0
-        answers = Answers(self._answers.starts, self._answers.design, signs, self._odds(latent, params["cut_points"]))
+        odds = self.answer_odds(latent, params["cut_points"])
+        answers = Answers(self._answers.starts, self._answers.design, self.rows.sign, odds)
         return np.asarray(logit_location.draw_steps(stream_of(rng), locations, answers))
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
-        """Two answers for each observation, one at the ends, each with a precision of its own."""
-        odds = self._odds(latent, params["cut_points"])
+        """Two answers for each observation, each with a precision of its own: 0 where it says nothing."""
+        odds, sign = self.answer_odds(latent, params["cut_points"]), self.rows.sign
         precision = np.empty(len(odds))
         polya_gamma.draw_into(stream_of(rng), odds, precision)
-        return Terms(*self._loads, (self._rows.outcome - 0.5) / precision - odds, precision)
+        residual = np.where(sign == 0.0, 0.0, 0.5 * sign / precision - odds)
+        return Terms(*self._loads, residual, np.abs(sign) * precision)
 
     def redraw(
         self,
@@ -193,12 +210,12 @@ class OrdinalPanel(Likelihood):
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(levels, cut points | latent) up to a constant; the augmentation is integrated out."""
         cuts = np.asarray(params["cut_points"])
-        signed = (2.0 * self._rows.outcome - 1.0) * self._odds(latent, cuts)
+        answers = self.rows.log_probabilities(self.answer_odds(latent, cuts))
         gaps = log_gap(np.diff(cuts))
         if np.isneginf(gaps).any():
             return -np.inf
         inner = self._level[(self._level > 0) & (self._level < len(cuts))]
-        return float(log_expit(signed).sum() + gaps[inner - 1].sum() + self.cut_prior.log_density(cuts))
+        return float(answers.sum() + gaps[inner - 1].sum() + self.cut_prior.log_density(cuts))
 
     def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:  # noqa: ARG002
         """Of the cut points."""
