@@ -287,6 +287,7 @@ def test_arguments_that_are_no_options_keep_their_names():
 def test_advice_on_columns_speaks_of_the_file():
     where = "in the file of --columns, which 'dualview columns' writes"
     for said, words in (
+        ("Give behavior_prior=GaussianPrior(mean, covariance).", "Give --behavior-prior likelihood."),
         ("columns={'a b': 'ignore'}.", f"['a b'] kind = \"ignore\" {where}."),
         ("columns={'x': {'kind': 'rounded', 'step': 0.5}}, or", f"['x'] kind = \"rounded\", step = 0.5 {where}, or"),
         ('columns={\'x\': Censored("low", "high")}', f'[\'x\'] kind = "censored", low = "low", high = "high" {where}'),

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 _CENSORED = re.compile(r"""columns=\{(?P<name>['"].*?['"]): Censored\((?P<low>[^,]*), (?P<high>[^)]*)\)\}""")
 _RECORD = re.compile(r"""columns=\{(?P<name>['"].*?['"]): \{(?P<entries>[^}]*)\}\}""")
 _KIND = re.compile(r"""columns=\{(?P<name>['"].*?['"]): ['"](?P<kind>\w+)['"]\}""")
-_KINDS = {
+_PYTHON = {
+    "behavior_prior=GaussianPrior(mean, covariance)": "--behavior-prior likelihood",
     "UserRegression": "--kind regression",
     "BinaryOutcomes": "--kind binary",
     "OrdinalOutcomes": "--kind ordinal",
@@ -22,8 +23,8 @@ def with_options(message: str, options: Sequence[str]) -> str:
     """
     names = {f"n_{name}": name for name in options} | {name: name for name in options if "_" in name}
     names |= {"random_state": "seed"} if "seed" in options else {}
-    for name, kind in _KINDS.items():
-        message = message.replace(name, kind)
+    for python, words in _PYTHON.items():
+        message = message.replace(python, words)
     message = _CENSORED.sub(
         lambda found: f'[{found["name"]}] kind = "censored", low = {found["low"]}, high = {found["high"]} {_FILE}', message
     )

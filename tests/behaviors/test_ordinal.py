@@ -92,16 +92,16 @@ def test_slices_leave_a_density_as_it_is():
 
 def test_many_ratings_of_one_user_give_proportional_odds():
     rng = np.random.default_rng(1)
-    design = rng.normal(size=(800, 2))
-    level = np.searchsorted(CUTS, design @ [1.0, -0.5] + rng.logistic(size=800))
-    behavior = dv.OrdinalOutcomes(np.zeros(800, dtype=int), design, level, n_users=2)
-    model = dv.DualViewMixture(1, n_warmup=200, n_draws=600, n_chains=2).fit(None, behavior)
+    design = rng.normal(size=(400, 2))
+    level = np.searchsorted(CUTS, design @ [1.0, -0.5] + rng.logistic(size=400))
+    behavior = dv.OrdinalOutcomes(np.zeros(400, dtype=int), design, level, n_users=2)
+    model = dv.DualViewMixture(1, n_warmup=100, n_draws=400, n_chains=2).fit(None, behavior)
     fit = OrderedModel(level, design, distr="logit").fit(method="bfgs", disp=0)
     cuts = fit.model.transform_threshold_params(fit.params)[1:-1]
     draws = model.posterior_.flat("latent")[:, 0]
     assert (np.abs(draws.mean(axis=0) - fit.params[:2]) < 0.35 * fit.bse[:2]).all()
     np.testing.assert_allclose(draws.std(axis=0), fit.bse[:2], rtol=0.15)
-    np.testing.assert_allclose(model.posterior_.flat("cut_points").mean(axis=0), cuts, atol=0.05)
+    np.testing.assert_allclose(model.posterior_.flat("cut_points").mean(axis=0), cuts, atol=0.06)
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_scores_checks_and_trees(fitted):
     values = tree["log_likelihood"]["outcome"].values.reshape(-1, behavior.n_observations)
     direct = -model.predict_outcome(behavior).nll(behavior.observed)
     assert np.log(np.exp(values).mean(axis=0)).mean() == pytest.approx(direct)
-    assert len(list(model.check(behavior))) > 0
+    assert len(list(model.check(behavior, refit=False))) > 0
 
 
 @pytest.mark.parametrize("pooled", [False, True])

@@ -84,9 +84,7 @@ def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | 
         return _probabilities_in_words(table, many)
     centre = "median" if "median" in table else "mean"
     if centre not in table or "sd" not in table:
-        raise FileError(
-            f"{path} must have columns median (or mean) and sd, or probability; it has {', '.join(map(str, table.columns))}."
-        )
+        raise FileError(f"{path} must have columns median (or mean) and sd; it has {', '.join(map(str, table.columns))}.")
     if "outcome" not in table:
         return f"predictions.csv has no column 'outcome': what came of these {many} is not known, so nothing can be checked."
     columns = [name for name in (centre, "sd", "outcome", "log_density", "level") if name in table]

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit
 
 from checks import REJECT, assert_joint, joint_test, view_statistics, worst
+from dualview.behaviors.effects import Effects, Scales
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.ordinal import AnswerRows, CutPrior, Known, OrdinalPanel
 from dualview.behaviors.panel import Panel
@@ -35,11 +36,24 @@ def linked(partition: Any, likelihood: Any) -> Model:
     return Model(partition, x, LinkedLikelihood.of(likelihood, x, units, feature_units), N_USERS, False)
 
 
+def with_groups() -> Any:
+    """Items and a common column around levels whose vectors begin with an intercept."""
+    order, rng = np.argsort(USER, kind="stable"), np.random.default_rng(9)
+    design = np.column_stack([np.ones(len(USER)), rng.standard_normal(len(USER))])
+    panel = Panel.of(USER, design, np.zeros(len(USER)), N_USERS)
+    inner = OrdinalPanel(panel, np.zeros(len(USER)), CutPrior(2, Known(0, -0.4)))
+    items = {"item": np.array([0, 1, 2, 0, 1, 2, 2, 0, 1])}
+    effects = Effects.of(len(USER), rng.standard_normal((len(USER), 1)), items, None, None)
+    rows = np.arange(2 * len(USER))
+    return effects.take(np.repeat(order, 2)).around(inner, effects.units(1.0), rows, Scales(1.0, 1.0))
+
+
 MODELS = {
     "one cluster": lambda: model(OneCluster(), ordinal(1, Known(1, 0.3)), False),
     "process": lambda: model(ChineseRestaurant(), ordinal(2)),
     "process, a known cut point": lambda: model(ChineseRestaurant(), ordinal(2, Known(0, -0.7), 2)),
     "pooled, process": lambda: model(ChineseRestaurant(), ordinal(2), pooled=True),
+    "groups and common, process": lambda: model(ChineseRestaurant(), with_groups()),
     "linked, three clusters": lambda: linked(FiniteDirichlet(3), ordinal(2, Known(1, 0.3))),
 }
 
@@ -49,8 +63,16 @@ def look(model: Model, state: State) -> dict[str, float]:
     likelihood, latent, cuts = model.held(state).likelihood, state.latent, state.params["cut_points"]
     if "slopes" in state.params:
         latent, likelihood = likelihood.functions(latent, state.params), likelihood.inner
+    result = {}
+    if "group_effects" in state.params:
+        result = {f"item {i}": float(np.arctan(effect)) for i, effect in enumerate(state.params["group_effects"])}
+        result |= {
+            "group_sd": float(np.log(state.params["group_sd"][0])),
+            "common": float(np.arctan(state.params["common"][0])),
+        }
+        likelihood, _ = likelihood._inside(state.params)
     eta, level = likelihood.predictor(latent), likelihood.panel.outcome
-    result = view_statistics(model, state) | {
+    result |= view_statistics(model, state) | {
         "occupied": float(np.count_nonzero(state.counts)),
         "level": float(level.mean()),
         "ends": float(((level == 0) | (level == level.max())).mean()),

@@ -27,6 +27,8 @@ from dualview.numerics.messages import Terms
 from dualview.numerics.python_slices import slice_sample
 from dualview.numerics.streams import stream_of
 
+_NOTHING = 1e-200  # a precision far below round-off whose root can still be divided by
+
 
 class Known(NamedTuple):
     """A cut point that is not learnt: its place and its value."""
@@ -167,12 +169,12 @@ class OrdinalPanel(Likelihood):
         return np.asarray(logit_location.draw_steps(stream_of(rng), locations, answers))
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
-        """Two answers for each observation, each with a precision of its own: 0 where it says nothing."""
+        """Two answers for each observation, each with a precision of its own, which is as good as 0 where it says nothing."""
         odds, sign = self.answer_odds(latent, params["cut_points"]), self.rows.sign
         precision = np.empty(len(odds))
         polya_gamma.draw_into(stream_of(rng), odds, precision)
         residual = np.where(sign == 0.0, 0.0, 0.5 * sign / precision - odds)
-        return Terms(*self._loads, residual, np.abs(sign) * precision)
+        return Terms(*self._loads, residual, np.where(sign == 0.0, _NOTHING, precision))
 
     def redraw(
         self,
