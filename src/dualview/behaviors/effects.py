@@ -240,17 +240,19 @@ class Effects:
         """Coefficients and effects of levels."""
         return len(self.names) + int(self.bounds[-1])
 
+    def indicators(self) -> list[Any]:
+        """What the effects of each group's levels count for, sparse (n, levels)."""
+        n, found = len(self.offset), []
+        for factor in self.factors:
+            rows, values = np.repeat(np.arange(n), factor.places.shape[1]), np.tile(factor.signs, n)
+            found.append(sparse.csr_array((values, (rows, factor.places.ravel())), shape=(n, len(factor.levels))))
+        return found
+
     def quick_estimate(self, design: Array, outcome: Array) -> Array:
         """What the effects add to outcomes (n,), by one regression on them and on the design together, for starting values."""
         if self.none:
             return self.offset
-        n = len(outcome)
-        parts = [sparse.csr_array(self.columns)]
-        for factor in self.factors:
-            rows = np.repeat(np.arange(n), factor.places.shape[1])
-            values = np.tile(factor.signs, n)
-            parts.append(sparse.csr_array((values, (rows, factor.places.ravel())), shape=(n, len(factor.levels))))
-        own = sparse.hstack(parts, format="csr")
+        own = sparse.hstack([sparse.csr_array(self.columns), *self.indicators()], format="csr")
         whole = sparse.hstack([own, sparse.csr_array(design)], format="csr")
         found = lsmr(whole, outcome - self.offset, damp=1.0, maxiter=200)[0]
         return np.asarray(self.offset + own @ found[: own.shape[1]])

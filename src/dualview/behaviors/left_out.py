@@ -6,6 +6,7 @@ carry clusters and parameters only, not the vectors that each observation has pu
 normal, the means of their clusters.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -79,7 +80,8 @@ def _left_out(outcome: Array, residual: Array, leverage: Array, precision: Any) 
 class ThreadsLeftOut(LeftOut):
     """Threads with participation (T, U), covariates (T, C) and outcomes (T,).
 
-    units: those in which slopes have the prior N(0, I). Up to ``MOST_WHOLE`` unknowns or threads, all vectors, means of
+    units: those in which slopes have the prior N(0, I). groups(params): effects of groups, (1, T), given which threads are left
+    out; None for none. Up to ``MOST_WHOLE`` unknowns or threads, all vectors, means of
     clusters and slopes are integrated out; beyond, the vectors of a thread's participants, given everything else.
     """
 
@@ -87,6 +89,7 @@ class ThreadsLeftOut(LeftOut):
     covariates: Array
     outcome: Array
     units: Whitening
+    groups: Callable[[Params], Array] | None = None
 
     @cached_property
     def _covariates(self) -> Array:
@@ -115,10 +118,26 @@ class ThreadsLeftOut(LeftOut):
         return gram.toarray() if sparse.issparse(gram) else np.asarray(gram)
 
     def laws(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:
+        if self.groups is not None:
+            added = self._by_groups(params)
+            found = self._ungrouped(added).laws(prior, params, latent)
+            return NormalLaws(found.locations + added, found.sds)
         unknowns = Unknowns.of(prior, self.covariates.shape[1])
         if min(len(unknowns.means), len(self.outcome)) <= MOST_WHOLE:
             return self._whole(prior, unknowns, float(params["noise_precision"]))
         return self._local(prior, params, latent)
+
+    def _by_groups(self, params: Params) -> Array:
+        assert self.groups is not None
+        return np.asarray(self.groups({name: np.asarray(value)[None] for name, value in params.items()})[0])
+
+    def _ungrouped(self, added: Array) -> "ThreadsLeftOut":
+        """The same with outcomes less these numbers and without groups; what follows from the design is kept."""
+        other = copy.copy(self)
+        other.__dict__.pop("_centred", None)
+        object.__setattr__(other, "outcome", self.outcome - added)
+        object.__setattr__(other, "groups", None)
+        return other
 
     def _whole(self, prior: LatentPrior, unknowns: "Unknowns", noise_precision: float) -> NormalLaws:
         outcome = self._centred - self.participation @ prior.shift[:, 0] if prior.shift.any() else self._centred
@@ -148,6 +167,8 @@ class ThreadsLeftOut(LeftOut):
             vectors = prior.means[prior.z, 0] + prior.shift[:, 0] + noise
             slopes = params["coefficients"] if n_slopes else np.empty(0)
         expected = self.participation @ vectors + self.covariates @ slopes
+        if self.groups is not None:
+            expected = expected + self._by_groups(params)
         outcome = np.asarray(expected + rng.standard_normal(len(expected)) / np.sqrt(noise_precision))
         return replace(self, outcome=outcome), outcome, vectors[:, None]
 

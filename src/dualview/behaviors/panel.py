@@ -5,7 +5,6 @@ user (n,) positions of users, design (n, q), outcome (n,).
 
 import copy
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -250,7 +249,7 @@ class PerUser(Behavior):
             )
         return matched
 
-    def _known_locations(self, new: Self, latent: Array, params: Params) -> Callable[[slice], Array]:
+    def _known_locations(self, new: Self, latent: Array, params: Params | None = None) -> Callable[[slice], Array]:
         """cases → (S, cases): known users' latent vectors, (S, U) or (S, U, q), and what acts outside the mixture."""
         n_known = len(self)
         vectors = latent.reshape(len(latent), n_known, -1)
@@ -259,7 +258,7 @@ class PerUser(Behavior):
 
         def locations(cases: slice) -> Array:
             own = np.einsum("snq,nq->sn", vectors[:, known[cases]], new.design[cases] * ours[cases, None])
-            return np.asarray(own) if plain else np.asarray(own + new.effects.locations(params, cases))
+            return np.asarray(own) if plain else np.asarray(own + new.effects.locations(params or {}, cases))
 
         plain = new.effects.none and not new.effects.offset.any()
         return locations
@@ -275,9 +274,9 @@ class PerUser(Behavior):
         """What predictions need besides the latent vectors."""
         return self.effects.param_names
 
-    @abstractmethod
     def _latent_prior(self) -> GaussianPrior:
-        """A first guess of the constants of the behaviour view."""
+        """A first guess of the constants of the behaviour view; without one :meth:`likely_prior` is an error."""
+        return super().likely_prior()
 
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:  # noqa: ARG002
         """Constants of the behaviour view under which the observations are most likely, with all users in one cluster.

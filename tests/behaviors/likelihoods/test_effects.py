@@ -8,7 +8,7 @@ from scipy import sparse
 
 from dualview.behaviors.base import Prior
 from dualview.behaviors.likelihoods import effects_draw
-from dualview.behaviors.likelihoods.effects import EffectUnits, WithEffects, log_tau_density
+from dualview.behaviors.likelihoods.effects import EffectUnits, GroupSpread, WithEffects, log_tau_density
 from dualview.behaviors.likelihoods.effects_draw import Drawn, EffectsDraw, SparseDesign, draw_with_vectors, owners_of, times
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
@@ -154,8 +154,9 @@ def test_the_density_of_tau_is_that_of_the_joint():
     terms, sds = likelihood.terms(np.random.default_rng(0), latent, params), params["group_sd"]
     alone = likelihood._params(np.concatenate([np.zeros(1), params["group_effects"]]), sds)
     by_group = times(EFFECTS, likelihood.effects(alone))
-    growth = likelihood.growth_parameters(0, sds, by_group, np.full(N, 1.7), terms.residual)
-    size = likelihood.size_parameters(0, sds, params["group_effects"])
+    spread = GroupSpread(float(sds[0]), 0.8)
+    growth = spread.given_observations(by_group, np.full(N, 1.7), terms.residual)
+    size = spread.given_effects(params["group_effects"])
     given, grown = [], []
     for tau in (0.1, 0.5, 0.6, 3.0):
         changed = params | {"group_sd": np.array([tau])}

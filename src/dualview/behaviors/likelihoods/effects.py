@@ -73,6 +73,66 @@ def log_half_t(sd: Any, scale: Any) -> Any:
     return -2.0 * np.log1p((sd / scale) ** 2 / _DOF)
 
 
+class GroupSpread(NamedTuple):
+    """τ of a group as it stands, and A of (M18)."""
+
+    sd: float
+    scale: float
+
+    def redraw(
+        self, rng: np.random.Generator, effects: Array, by_group: Array, weights: Array, residual: Array
+    ) -> tuple[float, float]:
+        """The factor by which the effects (L,) grow, and the next τ; in place on the residual (n,).
+
+        by_group (n,): what the effects add to the locations. First τ moves with the effects, given effects/τ, then given them:
+        one is slow where the other is quick.
+        """
+        sd = math.exp(draw_log_tau(stream_of(rng), self.given_observations(by_group, weights, residual)))
+        growth = sd / self.sd
+        residual -= (growth - 1.0) * by_group
+        own = self._replace(sd=sd).given_effects(growth * effects)
+        return growth, math.exp(draw_log_tau(stream_of(rng), own))
+
+    def given_observations(self, by_group: Array, weights: Array, residual: Array) -> TauParameters:
+        """Of ln τ | effects/τ and everything else: observations change with τ."""
+        slope, curvature = float((weights * by_group) @ residual), float((weights * by_group) @ by_group)
+        return TauParameters(0.0, 0.0, slope, curvature, math.log(self.sd), self.scale)
+
+    def given_effects(self, effects: Array) -> TauParameters:
+        """Of ln τ | effects."""
+        return TauParameters(float(len(effects)), float(effects @ effects), 0.0, 0.0, math.log(self.sd), self.scale)
+
+
+class Confounded(NamedTuple):
+    """Vectors v (R, q) and effects d (R, n_columns) with X v = D d: what of the latent design effects make up as well.
+
+    An intercept is the sum of all levels of a group; features of items are sums of effects of items.
+    """
+
+    vectors: Array
+    effects: Array
+
+    @classmethod
+    def of(cls, matrix: Any, loads: Array) -> "Confounded":
+        """From D, sparse (n, n_columns), and X (n, q)."""
+        limit = 10 * matrix.shape[1] + 100
+        made = np.column_stack([lsmr(matrix, x, atol=1e-14, btol=1e-14, conlim=0.0, maxiter=limit)[0] for x in loads.T])
+        _, left, directions = np.linalg.svd(loads - matrix @ made, full_matrices=False)
+        vectors = directions[left <= _ROUNDING * np.linalg.norm(loads)]
+        return cls(vectors, vectors @ made.T)
+
+    def step_law(self, effects: Array, prior_precision: Array, base_mean: Array) -> Normal | None:
+        """(C21) The steps δ along v and d: μ_0, all μ_k and all f_u grow by δ v, and e falls by δ d; None for no directions.
+
+        Observations stay, and so do all f_u − μ_k and μ_k − μ_0. What is left is N(μ_0 + δ v; 0, I) N(e − δ d; 0, diag(p)⁻¹).
+        """
+        if not len(self.vectors):
+            return None
+        weighted = self.effects * prior_precision
+        linear = weighted @ effects - self.vectors @ base_mean
+        return Normal(linear, self.vectors @ self.vectors.T + weighted @ self.effects.T)
+
+
 class EffectUnits(NamedTuple):
     """From working units to the user's: those of γ, the names of which predictions see, and what a location of 1 is."""
 
@@ -158,44 +218,24 @@ class WithEffects(Likelihood):
         law = self.recentering_law(params, base_mean)
         if law is None:
             return None
-        vectors, effects = self.confounded
-        factor = np.linalg.cholesky(law.precision)
-        half = np.linalg.solve(factor, law.linear)
-        step = np.linalg.solve(factor.T, half + rng.standard_normal(len(half)))
-        moved = self._params(self.effects(params) - step @ effects, params["group_sd"])
-        return Recentered(step @ vectors, params | moved)
+        step = law.draw(rng)
+        moved = self._params(self.effects(params) - step @ self.confounded.effects, params["group_sd"])
+        return Recentered(step @ self.confounded.vectors, params | moved)
 
     def recentering_law(self, params: Params, base_mean: Array) -> Normal | None:
-        """The steps δ along the rows v, d of ``confounded``: μ_0, all μ_k and all f_u grow by δ v, and e falls by δ d.
-
-        D d = X v, so the observations stay; so do all f_u − μ_k and μ_k − μ_0. What is left is N(μ_0 + δ v; 0, I) N(e − δ d; 0,
-        diag(p)⁻¹).
-        """
-        vectors, effects = self.confounded
-        if not len(vectors):
-            return None
-        weighted = effects * self.prior_precision(params["group_sd"])
-        linear = weighted @ self.effects(params) - vectors @ base_mean
-        return Normal(linear, vectors @ vectors.T + weighted @ effects.T)
+        """The distribution of that step; None where there is no such direction."""
+        return self.confounded.step_law(self.effects(params), self.prior_precision(params["group_sd"]), base_mean)
 
     @cached_property
-    def confounded(self) -> tuple[Array, Array]:
-        """Vectors v (R, q) and effects d (R, n_columns) with X v = D d: what of the latent design effects make up as well.
-
-        An intercept is the sum of all levels of a group; features of items are sums of effects of items.
-        """
+    def confounded(self) -> "Confounded":
+        """The directions in which effects and latent vectors cannot be told apart."""
         rng = np.random.default_rng(0)  # of an augmentation that is not looked at
         terms = self.inner.terms(rng, *self.inner.start(rng))
-        n, n_columns, m = len(terms.residual), self.design.n_columns, self.design.columns.shape[1]
-        places = (np.repeat(np.arange(n), m), self.design.columns.ravel())
-        matrix = sparse.csr_array((self.design.values.ravel(), places), shape=(n, n_columns))
+        n, m = self.design.columns.shape
         loads = np.empty((n, self.n_dims))
         loads[terms.rows] = terms.loads
-        limit = 10 * n_columns + 100
-        made = np.column_stack([lsmr(matrix, x, atol=1e-14, btol=1e-14, conlim=0.0, maxiter=limit)[0] for x in loads.T])
-        _, left, directions = np.linalg.svd(loads - matrix @ made, full_matrices=False)
-        vectors = directions[left <= _ROUNDING * np.linalg.norm(loads)]
-        return vectors, vectors @ made.T
+        places = (np.repeat(np.arange(n), m), self.design.columns.ravel())
+        return Confounded.of(sparse.csr_array((self.design.values.ravel(), places), shape=(n, self.design.n_columns)), loads)
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
         """Those of the likelihood inside."""
@@ -214,26 +254,13 @@ class WithEffects(Likelihood):
             alone = np.zeros_like(effects)
             alone[own] = effects[own]
             by_group = times(self.design, alone)
-            growth = self.growth_parameters(group, sds, by_group, weights, terms.residual)
-            sd = math.exp(draw_log_tau(stream_of(rng), growth))
-            terms.residual[:] -= (sd / sds[group] - 1.0) * by_group
-            effects[own] *= sd / sds[group]
-            sds[group] = sd
-            sds[group] = math.exp(draw_log_tau(stream_of(rng), self.size_parameters(group, sds, effects[own])))
+            spread = GroupSpread(float(sds[group]), float(self.scales[group]))
+            growth, sds[group] = spread.redraw(rng, effects[own], by_group, weights, terms.residual)
+            effects[own] *= growth
         mine = self._params(effects, sds)
         inner = self.inner.with_offset(times(self.design, effects))
         latent, own_params = inner.redraw(rng, latent, self._own(params), terms, prior)
         return latent, own_params | mine
-
-    def growth_parameters(self, group: int, sds: Array, by_group: Array, weights: Array, residual: Array) -> TauParameters:
-        """Of ln τ_g | b_g/τ_g and everything else: observations change with τ. by_group (n,): what the group adds to them."""
-        slope, curvature = float((weights * by_group) @ residual), float((weights * by_group) @ by_group)
-        return TauParameters(0.0, 0.0, slope, curvature, math.log(sds[group]), float(self.scales[group]))
-
-    def size_parameters(self, group: int, sds: Array, effects: Array) -> TauParameters:
-        """Of ln τ_g | b_g."""
-        squares, start = float(effects @ effects), math.log(sds[group])
-        return TauParameters(float(len(effects)), squares, 0.0, 0.0, start, float(self.scales[group]))
 
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(observations, parameters | latent) up to a constant, (M17) and (M18)."""
@@ -270,6 +297,7 @@ class WithEffects(Likelihood):
         if self.n_common:
             found["coefficients"] = self.units.common.vectors(np.asarray(params["common"]))
         if self.n_groups:
-            found["group_effects"] = self.units.location * np.asarray(params["group_effects"])
+            if "group_effects" in params:  # a summary has them of some draws only
+                found["group_effects"] = self.units.location * np.asarray(params["group_effects"])
             found["group_sd"] = self.units.location * np.asarray(params["group_sd"])
         return found
