@@ -13,6 +13,7 @@ import pytest
 
 import dualview as dv
 from dualview import cli, demo
+from dualview.command_line_words import with_options
 from dualview.errors import DegenerateError
 
 TINY = ["--users", "12", "--threads", "20", "--draws", "100", "--max-draws", "200"]
@@ -277,8 +278,18 @@ def test_errors_name_options_and_where_help_is(tmp_path, capsys):
 
 
 def test_arguments_that_are_no_options_keep_their_names():
-    assert (
-        cli._with_options("participation must be (n_threads, n_users)", cli.fit) == "participation must be (n_threads, n_users)"
-    )
-    assert cli._with_options("test_share and n_draws", cli.forum) == "--test-share and --draws"
-    assert cli._with_options("n_draws", None) == "n_draws"
+    said = "participation must be (n_threads, n_users)"
+    assert with_options(said, cli._options(cli.fit)) == said
+    assert with_options("test_share and n_draws", cli._options(cli.forum)) == "--test-share and --draws"
+    assert with_options("n_draws", []) == "n_draws"
+
+
+def test_advice_on_columns_speaks_of_the_file():
+    where = "in the file of --columns, which 'dualview columns' writes"
+    for said, words in (
+        ("Give behavior_prior=GaussianPrior(mean, covariance).", "Give --behavior-prior likelihood."),
+        ("columns={'a b': 'ignore'}.", f"['a b'] kind = \"ignore\" {where}."),
+        ("columns={'x': {'kind': 'rounded', 'step': 0.5}}, or", f"['x'] kind = \"rounded\", step = 0.5 {where}, or"),
+        ('columns={\'x\': Censored("low", "high")}', f'[\'x\'] kind = "censored", low = "low", high = "high" {where}'),
+    ):
+        assert with_options(said, []) == words

@@ -7,7 +7,7 @@ from dualview._version import __version__
 
 if TYPE_CHECKING:
     from dualview import datasets, errors, forum, plots, report
-    from dualview.behaviors import BinaryOutcomes, PairwiseChoices, SharedOutcome, UserRegression
+    from dualview.behaviors import BinaryOutcomes, OrdinalOutcomes, PairwiseChoices, SharedOutcome, UserRegression
     from dualview.calibration import calibrate
     from dualview.columns import Censored, describe_columns
     from dualview.comparison import compare
@@ -29,6 +29,7 @@ _HOMES = {
     "Gamma": "dualview.partitions.alpha",
     "GaussianPrior": "dualview.units",
     "InverseGamma": "dualview.partitions.alpha",
+    "OrdinalOutcomes": "dualview.behaviors",
     "OverObservations": "dualview.cross_validation",
     "PairwiseChoices": "dualview.behaviors",
     "PitmanYor": "dualview.partitions.pitman_yor",
@@ -48,6 +49,7 @@ __all__ = [
     "Gamma",
     "GaussianPrior",
     "InverseGamma",
+    "OrdinalOutcomes",
     "OverObservations",
     "PairwiseChoices",
     "PitmanYor",

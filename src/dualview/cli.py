@@ -5,20 +5,20 @@ of a record of settings (``RECORDS``) are options of the commands that take it, 
 inside. Results go to standard output, progress and errors to standard error.
 """
 
-import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dualview import __version__
+from dualview.command_line_words import with_options
 from dualview.errors import DualViewError
 from dualview.forum.columns import GivenColumns
 from dualview.forum.options import GONE, ForumOptions, ForumSettings
-from dualview.settings import Columns, Settings, column_option_name, option_name
+from dualview.settings import AnswerSettings, Columns, Settings, column_option_name, option_name
 
 
 def demo(
@@ -72,21 +72,25 @@ def fit(
     jobs: int = -1,
     quiet: bool = False,
     names: Columns = Columns(),
+    answers: AnswerSettings = AnswerSettings(),
     settings: Settings = Settings(),
 ) -> None:
-    """Fit the model to tables of users and threads. Saves its progress, so that a run can be killed and resumed.
+    """Fit the model to a table of users and one of what they did. Saves its progress: a run can be killed and resumed.
 
-    Files are CSV, TSV or Parquet, compressed or not. The threads can also be a Matrix Market file (.mtx) with a row per thread
-    and a column per user.
+    Files are CSV, TSV or Parquet, compressed or not. Threads can also be a Matrix Market file (.mtx) with a row per thread and
+    a column per user.
 
     Example: dualview fit users.csv threads.csv --out run
+
+    Example: dualview fit users.csv answers.csv --kind regression --outcome y --by dose,time --out run
 
     Parameters
     ----------
     users
         Table with a row per user: an id column and features.
     threads
-        Table with a row per thread and participant: thread, user, optionally weight, and outcome unless --outcomes has it.
+        Table with a row per thread and participant: thread, user, optionally weight, and outcome unless --outcomes has it. With
+        --kind, a row per answer of a user.
     out
         Folder of the run.
     outcomes
@@ -117,6 +121,7 @@ def fit(
         drop_unknown=drop_unknown,
         kinds=None if columns is None else str(columns.absolute()),
         settings=settings,
+        answers=answers if answers.items is None else replace(answers, items=str(Path(answers.items).absolute())),
     )
     print(fit_run(request, out, n_jobs=jobs, quiet=quiet))
 
@@ -191,10 +196,11 @@ def predict(
     probability: float = 0.95,
     drop_unknown: bool = False,
 ) -> None:
-    """Predict the outcomes of new threads of the run's users.
+    """Predict the outcomes of new threads, or new answers, of the run's users.
 
-    Writes median, mean, standard deviation and interval for each thread; where outcomes are known, also their log densities and
-    levels (values of the predictive distribution function).
+    Writes median, mean, standard deviation and interval for each; where outcomes are known, also their log densities and levels
+    (values of the predictive distribution function). Of answers that are yes or no, and of choices: probabilities and their
+    intervals.
 
     Example: dualview predict run new_threads.csv --out predictions.csv
 
@@ -213,7 +219,7 @@ def predict(
     drop_unknown
         Leave out rows of users unknown to the fit.
     """
-    from dualview.runs.run import predict_run
+    from dualview.runs.predictions import predict_run
 
     place = run / "predictions.csv" if out is None else out
     print(predict_run(run, threads, place, probability, drop_unknown, outcomes))
@@ -240,10 +246,10 @@ def summary(run: Path, *, json: bool = False) -> None:
 
 
 def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "observation", out: Path | None = None) -> None:
-    """Rank runs of the same threads by leave-one-out scores: with a link and without, with other numbers of clusters.
+    """Rank runs of the same threads or answers by leave-one-out scores: with a link and without, with other clusters.
 
     elpd is the sum of the scores (more is better), behind is the difference from the best run, and unsure is the number of
-    threads whose score is unreliable. Reports of the runs will show the table.
+    threads or answers whose score is unreliable. Reports of the runs will show the table.
 
     Example: dualview compare run linked
 
@@ -252,7 +258,7 @@ def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "obs
     runs
         Folders of two finished runs or more.
     by
-        What is left out: an observation, that is a thread, or all threads of a user, who is then predicted like a new one.
+        What is left out: an observation, that is a thread or an answer, or all of a user, who is then predicted like a new one.
         Scores by user are printed, and written to a file only with --out.
     out
         File to write the table to, as JSON; comparison.json in the folder of each run by default.
@@ -307,7 +313,7 @@ def plot(run: Path) -> None:
 
 
 def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()) -> None:
-    """Write one HTML file about a run, which opens offline: roles, catalytic powers, users, predictions, whether to trust it.
+    """Write one HTML file about a run, which opens offline: roles, latent coefficients, users, predictions, convergence.
 
     Example: dualview report run --out report.html
 
@@ -318,7 +324,7 @@ def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()
     out
         File to write; report.html in the run's folder by default.
     against
-        Other runs of the same threads, to say which predicts best; saved as comparison.json in the run's folder.
+        Other runs of the same threads or answers, to say which predicts best; saved as comparison.json in the run's folder.
     """
     from dualview.report import write_report
 
@@ -427,6 +433,7 @@ class Panel(NamedTuple):
 RECORDS = {
     ForumSettings: Panel("Posts and outcomes"),
     GivenColumns: Panel("Columns of the file", column_option_name),
+    AnswerSettings: Panel("Answers of single users"),
     Columns: Panel("Columns of the tables", column_option_name),
     Settings: Panel("Sampler"),
 }
@@ -468,20 +475,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except cyclopts.CycloptsError as error:
         return _complain(f"{error} {more}")
     except (DualViewError, OSError) as error:
-        return _complain(_with_options(str(error), called))
+        return _complain(with_options(str(error), [] if called is None else _options(called)))
     except MemoryError as error:
         return _complain(f"Out of memory ({error or 'no size given'}). Use fewer users, columns or draws, or --keep summary.")
     except KeyboardInterrupt as error:
         return _complain(f"stopped: {str(error).removeprefix('stopped ')}" if str(error) else "stopped", code=130)
     return 0
-
-
-def _with_options(message: str, command: Callable[..., None] | None) -> str:
-    """A message with the command's options in the place of Python's arguments: --draws for n_draws."""
-    options = [] if command is None else _options(command)
-    names = {f"n_{name}": name for name in options} | {name: name for name in options if "_" in name}
-    names |= {"random_state": "seed"} if "seed" in options else {}
-    return re.sub(r"\b\w+\b", lambda word: f"--{names[word[0]].replace('_', '-')}" if word[0] in names else word[0], message)
 
 
 def _options(command: Callable[..., None]) -> list[str]:
@@ -498,7 +497,7 @@ def _options(command: Callable[..., None]) -> list[str]:
 
 def _warn(message: Warning | str, *_: Any) -> None:
     """A warning as one line."""
-    print(f"dualview: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"dualview: warning: {with_options(' '.join(str(message).split()), _options(fit))}", file=sys.stderr)
 
 
 def _complain(message: str, code: int = 2) -> int:

@@ -29,6 +29,12 @@ class Normal:
     def mean(self) -> Array:
         return np.asarray(np.linalg.solve(self.precision, self.linear), dtype=float)
 
+    def draw(self, rng: np.random.Generator) -> Array:
+        """One draw."""
+        factor = np.linalg.cholesky(self.precision)
+        half = np.linalg.solve(factor, self.linear)
+        return np.asarray(np.linalg.solve(factor.T, half + rng.standard_normal(len(half))))
+
     def log_density(self, x: Array) -> float:
         deviation = x - self.mean
         quadratic = deviation @ self.precision @ deviation

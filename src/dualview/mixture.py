@@ -88,8 +88,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     feature_prior, behavior_prior : GaussianPrior, optional
         The constants (m, Σ) of a view in the data's units; from the data by default. feature_prior="shrunk" or "diagonal", for
         many features and few users: Σ is the sample covariance shrunk towards its diagonal (Ledoit and Wolf 2004), or the
-        diagonal alone. behavior_prior="likelihood", for ``SharedOutcome``: those under which the outcomes are most likely with
-        one cluster; better than the default, which is the paper's, when users have few threads.
+        diagonal alone. behavior_prior="likelihood": those under which the observations are most likely with one cluster;
+        better than the default when users have few of them, and itself the default where a behaviour of one user each has
+        effects outside the mixture (``common``, ``groups``).
     spread_prior : "flat" or "paper"
         How the spread of latent behaviour inside clusters is distributed beforehand, W_0 ~ W(ω, Σ/ω). "flat": ω = q + 1, a
         density that is flat near 0. "paper": ω = q, whose density is unbounded there; where observations say little about the

@@ -190,6 +190,61 @@ class Columns:
     outcome: str = setting("outcome", "Name of the column with outcomes.")
 
 
+@dataclass(frozen=True)
+class AnswerSettings:
+    """What the observations are, and in which columns they stand; threads unless another kind is named."""
+
+    kind: Literal["threads", "regression", "binary", "ordinal", "choices"] = setting(
+        "threads",
+        "What was observed: threads, or answers of single users, a row each. regression: numbers; binary: yes or no; ordinal: "
+        "ratings; choices: one item chosen over another.",
+        described="{}",
+    )
+    outcome: str | None = setting(None, "Column with the outcomes; that of --outcome-column by default.", none="outcome")
+    by: tuple[str, ...] = setting(
+        (),
+        "Columns that outcomes depend on, with a coefficient of each user's own: --by dose,time. For choices, columns of "
+        "--items; all of them by default.",
+    )
+    common: tuple[str, ...] = setting((), "Columns with one coefficient for all users: --common age,sex.")
+    groups: tuple[str, ...] = setting(
+        (), "Columns with levels that cut across users, such as items or days; each level has an effect: --groups item,day."
+    )
+    levels: tuple[str, ...] = setting(
+        (), "For ordinal: all levels, the lowest first: --levels poor,fair,good. By default the numbers in the outcome."
+    )
+    no_intercept: bool = setting(
+        False, "Leave out each user's own intercept, which regression, binary and ordinal have by default."
+    )
+    items: str | None = setting(
+        None, "For choices: table with a row per item, an id column and features.", none="no table of items"
+    )
+    item_intercept: bool = setting(False, "For choices: give each item an appeal of its own, common to all users.")
+    winner: str = setting("winner", "For choices: column with the item that was chosen.")
+    loser: str = setting("loser", "For choices: column with the item that was not chosen.")
+    item: str = setting("item", "For choices: column with ids in the table of items.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names in ``by``, which may be separated by commas."""
+        return separated(self.by)
+
+    def described(self) -> dict[str, str]:
+        """In words, where runs are told apart."""
+        by = f"by {', '.join(self.columns)}" if self.columns else "by nothing"
+        intercept = "no intercept" if self.no_intercept else "intercept"
+        words = {"kind": self.kind, "by": by, "own intercept": intercept}
+        for name in ("common", "groups"):
+            listed = separated(getattr(self, name))
+            words[name] = f"{name} {', '.join(listed)}" if listed else f"no {name}"
+        return words | {"items": "appeals" if self.item_intercept else "items"}
+
+
+def separated(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names, of which some may be separated by commas, one by one."""
+    return tuple(part.strip() for name in names for part in name.split(",") if part.strip())
+
+
 def setting_names(record: Any, recorded: Recorded | None = None) -> list[str]:
     """Names of the settings of a record, or of those that are recorded in this way."""
     return [item.name for item in fields(record) if recorded is None or item.metadata.get("recorded") == recorded]

@@ -165,7 +165,7 @@ class TestBehavior:
         model = dv.DualViewMixture(1, n_warmup=1, n_draws=2, n_chains=1).fit(X, Effects())
         with pytest.raises(InputError, match=r"^Effects cannot say what observations tell of .*: it lacks `evidence`\.$"):
             model.predict_latent(X[:1], Effects())
-        with pytest.raises(InputError, match="is for SharedOutcome; this is a Effects, which lacks `likely_prior`"):
+        with pytest.raises(InputError, match="that can estimate it; Effects lacks `likely_prior`"):
             dv.DualViewMixture(behavior_prior="likelihood").fit(None, Effects())
 
     def test_defaults(self) -> None:

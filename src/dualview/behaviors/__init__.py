@@ -4,11 +4,14 @@ from typing import Any
 
 from dualview.behaviors.base import Behavior, Likelihood
 from dualview.behaviors.binary import BinaryOutcomes, PairwiseChoices
+from dualview.behaviors.ordinal import OrdinalOutcomes
 from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.behaviors.user_regression import UserRegression
 from dualview.errors import InputError
 
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (SharedOutcome, UserRegression, BinaryOutcomes, PairwiseChoices)}
+KINDS: dict[str, Any] = {
+    kind.__name__: kind for kind in (SharedOutcome, UserRegression, BinaryOutcomes, PairwiseChoices, OrdinalOutcomes)
+}
 
 
 def behavior_from(description: dict[str, Any]) -> Behavior:
@@ -27,6 +30,7 @@ __all__ = [
     "Behavior",
     "BinaryOutcomes",
     "Likelihood",
+    "OrdinalOutcomes",
     "PairwiseChoices",
     "SharedOutcome",
     "UserRegression",

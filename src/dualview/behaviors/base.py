@@ -43,7 +43,8 @@ class Forecast:
     n: their number. known(cases): (S, cases) for a slice of them. outcome: their distribution given the locations. loads:
     sparse (n, J q), what the J new users' vectors, laid end to end, count for in each observation. noise: where it is each
     cluster's own; then observations are of one user each, and those of new users have a normal outcome with standard
-    deviations of 0, to which the noise of their clusters is added.
+    deviations of 0, to which the noise of their clusters is added. unsure(cases): variances (S, cases) of what else is unknown
+    of the locations, such as effects of levels that the fit has not seen; None where nothing is.
     """
 
     n: int
@@ -51,6 +52,7 @@ class Forecast:
     outcome: Outcome
     loads: Any
     noise: ClusterNoise | None = None
+    unsure: Callable[[slice], Array] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.outcome, Outcome):
@@ -59,12 +61,18 @@ class Forecast:
                 f"got {type(self.outcome).__name__}."
             )
 
+    def variances(self, cases: slice) -> Array:
+        """Of locations and noise of some observations without new users' part, (S, cases), (S, 1) or (1, 1)."""
+        noise = self.outcome.spread(cases) ** 2
+        return noise if self.unsure is None else np.asarray(noise + self.unsure(cases))
+
 
 class Evidence(NamedTuple):
     """ln p(observations of new user j | f_j, draw i) = constant + linear · f − fᵀ precision f / 2, in the user's units.
 
-    constant (S, J), linear (S, J, q), precision (S, J, q, q). Where the noise is each cluster's own, S = 1, and under a noise
-    of precision s these are s times what they say, plus counts (J,) times ln(s/2π)/2.
+    constant (S, J), linear (S, J, q), precision (S, J, q, q); S may be 1 where draws do not differ. Where the noise is each
+    cluster's own, these are s times what they say under a noise of precision s, plus counts (J,) times ln(s/2π)/2 and height
+    (J,), half the sum of the log weights of the observations where they have some.
     """
 
     constant: Array
@@ -72,13 +80,28 @@ class Evidence(NamedTuple):
     precision: Array
     counts: NDArray[Any] | None = None
     noise: ClusterNoise | None = None
+    height: Array | None = None
 
-    def under(self, noise: Array, users: slice) -> "Evidence":
-        """For some users, under noises of precision (R,): a row for each."""
+    def under(self, noise: Array, users: slice, draws: NDArray[np.intp] | None = None) -> "Evidence":
+        """For some users, under noises of precision (R,), a row for each: of its draw (R,), or of each draw in turn."""
         assert self.counts is not None
         scale = noise[:, None]
-        constant = scale * self.constant[:, users] + 0.5 * self.counts[users] * np.log(scale / (2 * np.pi))
-        return Evidence(constant, scale[..., None] * self.linear[:, users], scale[..., None, None] * self.precision[:, users])
+        rows = slice(None) if draws is None else draws
+        constant, linear, precision = (part[:, users] for part in self[:3])
+        if len(constant) > 1:
+            constant, linear, precision = constant[rows], linear[rows], precision if len(precision) == 1 else precision[rows]
+        constant = scale * constant + 0.5 * self.counts[users] * np.log(scale / (2 * np.pi))
+        if self.height is not None:
+            constant = constant + self.height[users]
+        return Evidence(constant, scale[..., None] * linear, scale[..., None, None] * precision)
+
+    def of_draws(self, draws: NDArray[np.intp], users: slice) -> "Evidence":
+        """For some users, in some draws (R,): a row for each."""
+
+        def rows(values: Array) -> Array:
+            return (values if len(values) == 1 else values[draws])[:, users]
+
+        return self._replace(constant=rows(self.constant), linear=rows(self.linear), precision=rows(self.precision))
 
 
 class SampledEvidence(NamedTuple):
@@ -155,6 +178,13 @@ class Prior(NamedTuple):
     factors: Array
     pooled: bool = False
     shift: Array | None = None
+
+
+class Recentered(NamedTuple):
+    """A step (q,) of the base mean, of all clusters' means and of all latent vectors, and the parameters after it."""
+
+    step: Array
+    params: Params
 
 
 def fold_positions(n: int, n_splits: int, seed: int, what: str) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
@@ -273,6 +303,21 @@ class Likelihood(ABC):
         users share a vector it is the means that they share. The default is None: no such move is made.
         """
         return None
+
+    def recenter(self, rng: np.random.Generator, params: Params, base_mean: Array) -> Recentered | None:  # noqa: ARG002
+        """A step that all latent vectors make together with parameters that observations cannot tell from them, or None.
+
+        The step leaves N(μ_0 + step; 0, I) p(observations, params | f_u + step) invariant. The default is None: no such move
+        is made.
+        """
+        return None
+
+    def with_offset(self, offset: Array) -> "Likelihood":  # noqa: ARG002
+        """The same with numbers (n,) in working units added to the locations of its observations, in the order of its terms.
+
+        They take the place of those of before. A likelihood that has this can have common and group effects.
+        """
+        raise self._lacks("with_offset", "cannot have effects outside the mixture")
 
     def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:  # noqa: ARG002
         """Its :class:`Terms` and :class:`Conjugate` where its parameters can be redrawn inside the sweep's call, or None.
@@ -406,7 +451,7 @@ class Behavior(ABC):
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:  # noqa: ARG002
         """The prior of latent vectors under which the observations are most likely, for ``behavior_prior="likelihood"``."""
         raise InputError(
-            f'behavior_prior="likelihood" is for SharedOutcome; this is a {type(self).__name__}, which lacks `likely_prior`. '
+            f'behavior_prior="likelihood" needs a behaviour that can estimate it; {type(self).__name__} lacks `likely_prior`. '
             "Leave it at None, or give a GaussianPrior(mean, covariance)."
         )
 

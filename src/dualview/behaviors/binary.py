@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import log_expit
 
-from dualview.behaviors.base import Array, Forecast, Params, SampledEvidence
+from dualview.behaviors.base import Array, Forecast, Likelihood, Params, SampledEvidence
+from dualview.behaviors.effects import Factor, Scales
 from dualview.behaviors.left_out import AnswersLeftOut
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
@@ -21,6 +22,9 @@ from dualview.errors import InputError
 from dualview.files.digests import digest
 from dualview.outcomes import BinaryOutcome
 from dualview.units import GaussianPrior, Whitening
+
+COMMON_SD = 2.5  # of the change of the log odds for a standard deviation of a common column, a priori
+GROUP_SD = 1.0  # A of (M18), on the scale of the log odds
 
 
 class BinaryOutcomes(PerUser):
@@ -34,6 +38,15 @@ class BinaryOutcomes(PerUser):
         What the odds depend on: a column for each part of the latent vector f_u.
     outcome : array (n,), optional
         0 and 1, or False and True. Leave it out for observations to be predicted.
+    common : array or DataFrame (n, C), optional
+        Columns with one coefficient for everybody, outside the mixture: ``posterior_["coefficients"]``, on the scale of the log
+        odds.
+    groups : dict or DataFrame, optional
+        Groups of observations that cut across users, with an effect of each level, as in :class:`UserRegression`.
+    offset : array (n,), optional
+        Known numbers that are added to the log odds.
+    coefficient_prior : GaussianPrior, optional
+        Over the coefficients of ``common``; by default N(0, 2.5² / variance of the column).
     intercept : bool
         Put a column of ones before the design.
     users : sequence, optional
@@ -59,12 +72,17 @@ class BinaryOutcomes(PerUser):
         design: Any,
         outcome: ArrayLike | None = None,
         *,
+        common: Any = None,
+        groups: Any = None,
+        offset: ArrayLike | None = None,
+        coefficient_prior: GaussianPrior | None = None,
         intercept: bool = False,
         users: Sequence[Any] | None = None,
         n_users: int | None = None,
     ) -> None:
         matrix, names = design_matrix(design, intercept)
         self._set(user, matrix, None if outcome is None else _yes_or_no(outcome, len(matrix)), names, users, n_users)
+        self._set_effects(common, groups, offset, coefficient_prior)
         self.observation_ids = index_names(design)
 
     @property
@@ -88,39 +106,44 @@ class BinaryOutcomes(PerUser):
         """The rows whose columns set the scale."""
         return self.design
 
-    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, LogitPanel]:
+    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
         """Units of the latent vectors, and the likelihood in working units."""
         outcome = self.observed
         if self.n_observations < 2:
             raise InputError(f"A fit needs at least two {self.observations}; got {self.n_observations}.")
         check_rank(self.design, self.names)
-        prior = self._latent_prior() if prior is None else prior
+        if prior is None:
+            prior = self._latent_prior() if self.effects.none else self.likely_prior()
         prior.check_size(self.n_dims, "behavior_prior")
-        units = Whitening.of(prior)
-        order = np.argsort(self.user, kind="stable")
+        self.effects.check_columns()
+        units, order = Whitening.of(prior), self._order
         panel = Panel.of(self.user, self.design @ units.factor, outcome, len(self))
-        return units, LogitPanel(panel, self.offsets[order], (self.design @ prior.mean)[order])
-
-    @property
-    def param_names(self) -> list[str]:
-        """What predictions need besides the latent vectors."""
-        return []
+        coefficient_units = self.effects.units(COMMON_SD)
+        known = self.design @ prior.mean
+        if self.effects.names or self.effects.offset.any():
+            known = known + self.effects.known(coefficient_units)
+        likelihood = LogitPanel(panel, self.offsets[order], known[order])
+        return units, self.effects.around(likelihood, coefficient_units, order, Scales(1.0, GROUP_SD))
 
     def left_out(self) -> AnswersLeftOut:
-        """Each answer given all others, by quadrature; given the items' appeals, where they have some."""
+        """Each answer given all others, by quadrature; given what acts outside the mixture, and the items' appeals."""
         return AnswersLeftOut(self.user, self.design, self.observed, self._offset)
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The log odds of new outcomes given S draws."""
         new = self.like(new, n_new)
-        locations, offset = self._known_locations(new, latent), new._offset(params)
-        return Forecast(
-            new.n_observations, lambda cases: locations(cases) + offset[:, cases], BinaryOutcome(), self._loads(new, n_new)
-        )
+        locations, appeals = self._known_locations(new, latent, params), new._appeals(params)
+        known, unsure = lambda cases: locations(cases) + appeals[:, cases], self._unsure(new, params)
+        return Forecast(new.n_observations, known, BinaryOutcome(), self._loads(new, n_new), unsure=unsure)
 
-    def _offset(self, params: Params) -> Array:  # noqa: ARG002
-        """What the coefficients add to the log odds, (S, n) or (1, n)."""
+    def _appeals(self, params: Params) -> Array:  # noqa: ARG002
+        """What the items' appeals add to the log odds, (S, n) or (1, n)."""
         return np.zeros((1, self.n_observations))
+
+    def _offset(self, params: Params) -> Array:
+        """What appeals and effects outside the mixture add to the log odds, (S, n) or (1, n)."""
+        plain = self.effects.none and not self.effects.offset.any()
+        return self._appeals(params) if plain else self._appeals(params) + self.effects.drawn_locations(params)
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> SampledEvidence:  # noqa: ARG002
         """What observations of new users say of each one's vector."""
@@ -148,8 +171,13 @@ class PairwiseChoices(BinaryOutcomes):
         whose index has names. For choices to be predicted, the item whose chances are asked and the other one.
     items : array or DataFrame (n_items, q)
         Features of the items: a column for each part of the latent vector f_u.
-    item_intercept : bool
-        Give each item an appeal of its own, common to all users, with prior N(0, 1) on the scale of the log odds.
+    item_intercept : bool or "learnt"
+        Give each item an appeal of its own, common to all users: True, with prior N(0, 1) on the scale of the log odds;
+        "learnt", with prior N(0, τ²) and τ learnt, as a group called ``item``: ``posterior_["group_effects"]``. Predictions for
+        an item that the fit has not seen then take its appeal from N(0, τ²).
+    common, groups, offset, coefficient_prior : as in :class:`BinaryOutcomes`
+        Of each choice, as the winner sees it: an advantage of the winner, such as having been shown first, counts as 1, the
+        same of the loser as −1. Not with ``item_intercept=True``.
     users, n_users : as in :class:`BinaryOutcomes`
 
     Notes
@@ -172,7 +200,11 @@ class PairwiseChoices(BinaryOutcomes):
         loser: Any,
         items: Any,
         *,
-        item_intercept: bool = False,
+        item_intercept: bool | str = False,
+        common: Any = None,
+        groups: Any = None,
+        offset: ArrayLike | None = None,
+        coefficient_prior: GaussianPrior | None = None,
         users: Sequence[Any] | None = None,
         n_users: int | None = None,
     ) -> None:
@@ -186,11 +218,19 @@ class PairwiseChoices(BinaryOutcomes):
         same = np.flatnonzero(self.winner == self.loser)
         if len(same):
             raise InputError(f"winner and loser must differ; they are the same item in row {same[0]} ({len(same)} row(s)).")
-        if not isinstance(item_intercept, bool | np.bool_):
-            raise InputError(f"item_intercept must be True or False; got {item_intercept!r}.")
-        self.item_intercept = bool(item_intercept)
+        if not isinstance(item_intercept, bool | np.bool_) and item_intercept != "learnt":
+            raise InputError(f'item_intercept must be True, False or "learnt"; got {item_intercept!r}.')
+        self.item_intercept: bool | str = item_intercept if isinstance(item_intercept, str) else bool(item_intercept)
         design = self.items[self.winner] - self.items[self.loser]
         self._set(user, design, np.ones(len(design)), names, users, n_users)
+        self._set_effects(common, groups, offset, coefficient_prior)
+        if self.item_intercept is True and not self.effects.none:
+            raise InputError(
+                'item_intercept=True gives items coefficients with a known prior. With common or groups use "learnt", which '
+                "also learns how much items differ."
+            )
+        if self.item_intercept == "learnt":
+            self.effects = self.effects.with_factor(self._appeals_as_group())
 
     @classmethod
     def from_rankings(cls, user: Any, rankings: Any, items: Any, *, rule: str = "pairs", **options: Any) -> Self:
@@ -215,6 +255,11 @@ class PairwiseChoices(BinaryOutcomes):
                 winner += [item] * len(below)
                 loser += below
         return cls(who, winner, loser, items, **options)
+
+    def _appeals_as_group(self) -> Factor:
+        """The winner's appeal counts as it is, the loser's with the sign changed."""
+        names = self.item_names or [str(item) for item in range(len(self.items))]
+        return Factor("item", names, np.column_stack([self.winner, self.loser]), np.array([1.0, -1.0]))
 
     def _places(self, chosen: Any, name: str) -> NDArray[np.int64]:
         given = np.asarray(chosen)
@@ -245,21 +290,21 @@ class PairwiseChoices(BinaryOutcomes):
     @property
     def offsets(self) -> Any:
         """+1 for the winner's appeal, −1 for the loser's, (n, items); (n, 0) where items have none."""
-        if not self.item_intercept:
+        if self.item_intercept is not True:
             return super().offsets
         n = self.n_observations
         values = np.concatenate([np.ones(n), -np.ones(n)])
         indices = (np.tile(np.arange(n), 2), np.concatenate([self.winner, self.loser]))
         return sparse.csr_array((values, indices), shape=(n, len(self.items)))
 
-    def _offset(self, params: Params) -> Array:
-        if not self.item_intercept:
-            return super()._offset(params)
+    def _appeals(self, params: Params) -> Array:
+        if self.item_intercept is not True:
+            return super()._appeals(params)
         return np.asarray(params["coefficients"][:, self.winner] - params["coefficients"][:, self.loser])
 
     @property
     def param_names(self) -> list[str]:
-        return ["coefficients"] if self.item_intercept else []
+        return ["coefficients"] if self.item_intercept is True else super().param_names
 
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """The items of each choice besides."""
@@ -270,7 +315,7 @@ class PairwiseChoices(BinaryOutcomes):
     def coords(self) -> dict[str, Any]:
         """Names of the parts of a latent vector, and of the items."""
         items = self.item_names or [str(i) for i in range(len(self.items))]
-        return super().coords() | ({"coefficient": items} if self.item_intercept else {})
+        return super().coords() | ({"coefficient": items} if self.item_intercept is True else {})
 
     def described(self) -> dict[str, Any]:
         return super().described() | {"item_intercept": self.item_intercept, "n_items": len(self.items)}
@@ -286,7 +331,7 @@ class PairwiseChoices(BinaryOutcomes):
     def like(self, new: Any, n_new: int) -> Self:
         """New choices; with an appeal of each item, they are among the items of the fit."""
         matched = super().like(new, n_new)
-        if self.item_intercept and (not matched.item_intercept or len(matched.items) != len(self.items)):
+        if self.item_intercept is True and (matched.item_intercept is not True or len(matched.items) != len(self.items)):
             raise InputError(
                 f"New choices must be among the {len(self.items)} items of the fit with item_intercept=True; got "
                 f"{len(matched.items)} items, item_intercept={matched.item_intercept}."

@@ -6,6 +6,7 @@ carry clusters and parameters only, not the vectors that each observation has pu
 normal, the means of their clusters.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -79,7 +80,8 @@ def _left_out(outcome: Array, residual: Array, leverage: Array, precision: Any) 
 class ThreadsLeftOut(LeftOut):
     """Threads with participation (T, U), covariates (T, C) and outcomes (T,).
 
-    units: those in which slopes have the prior N(0, I). Up to ``MOST_WHOLE`` unknowns or threads, all vectors, means of
+    units: those in which slopes have the prior N(0, I). groups(params): effects of groups, (1, T), given which threads are left
+    out; None for none. Up to ``MOST_WHOLE`` unknowns or threads, all vectors, means of
     clusters and slopes are integrated out; beyond, the vectors of a thread's participants, given everything else.
     """
 
@@ -87,6 +89,7 @@ class ThreadsLeftOut(LeftOut):
     covariates: Array
     outcome: Array
     units: Whitening
+    groups: Callable[[Params], Array] | None = None
 
     @cached_property
     def _covariates(self) -> Array:
@@ -115,10 +118,26 @@ class ThreadsLeftOut(LeftOut):
         return gram.toarray() if sparse.issparse(gram) else np.asarray(gram)
 
     def laws(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:
+        if self.groups is not None:
+            added = self._by_groups(params)
+            found = self._ungrouped(added).laws(prior, params, latent)
+            return NormalLaws(found.locations + added, found.sds)
         unknowns = Unknowns.of(prior, self.covariates.shape[1])
         if min(len(unknowns.means), len(self.outcome)) <= MOST_WHOLE:
             return self._whole(prior, unknowns, float(params["noise_precision"]))
         return self._local(prior, params, latent)
+
+    def _by_groups(self, params: Params) -> Array:
+        assert self.groups is not None
+        return np.asarray(self.groups({name: np.asarray(value)[None] for name, value in params.items()})[0])
+
+    def _ungrouped(self, added: Array) -> "ThreadsLeftOut":
+        """The same with outcomes less these numbers and without groups; what follows from the design is kept."""
+        other = copy.copy(self)
+        other.__dict__.pop("_centred", None)
+        object.__setattr__(other, "outcome", self.outcome - added)
+        object.__setattr__(other, "groups", None)
+        return other
 
     def _whole(self, prior: LatentPrior, unknowns: "Unknowns", noise_precision: float) -> NormalLaws:
         outcome = self._centred - self.participation @ prior.shift[:, 0] if prior.shift.any() else self._centred
@@ -148,6 +167,8 @@ class ThreadsLeftOut(LeftOut):
             vectors = prior.means[prior.z, 0] + prior.shift[:, 0] + noise
             slopes = params["coefficients"] if n_slopes else np.empty(0)
         expected = self.participation @ vectors + self.covariates @ slopes
+        if self.groups is not None:
+            expected = expected + self._by_groups(params)
         outcome = np.asarray(expected + rng.standard_normal(len(expected)) / np.sqrt(noise_precision))
         return replace(self, outcome=outcome), outcome, vectors[:, None]
 
@@ -265,20 +286,36 @@ def _inverse(matrix: Array) -> Array:
 
 @dataclass(frozen=True)
 class PanelLeftOut(LeftOut):
-    """Observations of one user each: user (n,), design (n, q), outcome (n,)."""
+    """Observations of one user each: user (n,), design (n, q), outcome (n,).
+
+    offset(params): what effects outside the mixture add to the locations, (1, n), given them; None for nothing. weights (n,):
+    by what the noise's precision is multiplied; it is 1 where params have none.
+    """
 
     user: NDArray[np.int64]
     design: Array
     outcome: Array
+    offset: Callable[[Params], Array] | None = None
+    weights: Array | None = None
 
     @cached_property
     def _squares(self) -> Array:
         return self.design[:, :, None] * self.design[:, None, :]
 
-    def laws(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:  # noqa: ARG002
-        noise = np.asarray(params["noise_precision"], dtype=float)
+    def _precision(self, params: Params) -> Array:
+        """Of every observation, (n,)."""
+        noise = np.asarray(params.get("noise_precision", 1.0), dtype=float)
         precision = np.full(len(self.user), noise) if noise.ndim == 0 else noise[self.user]
-        outcome = self.outcome
+        return precision if self.weights is None else precision * self.weights
+
+    def _offset(self, params: Params) -> Array:
+        assert self.offset is not None
+        return np.asarray(self.offset({name: np.asarray(value)[None] for name, value in params.items()})[0])
+
+    def laws(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:  # noqa: ARG002
+        precision, outcome = self._precision(params), self.outcome
+        if self.offset is not None:
+            outcome = outcome - self._offset(params)
         if prior.shift.any():
             outcome = outcome - (self.design * prior.shift[self.user]).sum(axis=1)
         n_users, q = len(prior.z), self.design.shape[1]
@@ -291,9 +328,10 @@ class PanelLeftOut(LeftOut):
 
     def replicate(self, rng: np.random.Generator, prior: LatentPrior, params: Params) -> "tuple[PanelLeftOut, Array, Array]":
         vectors = drawn_vectors(rng, prior)
-        noise = np.asarray(params["noise_precision"], dtype=float)
-        precision = np.full(len(self.user), noise) if noise.ndim == 0 else noise[self.user]
+        precision = self._precision(params)
         outcome = (self.design * vectors[self.user]).sum(axis=1) + rng.standard_normal(len(self.user)) / np.sqrt(precision)
+        if self.offset is not None:
+            outcome = outcome + self._offset(params)
         return replace(self, outcome=outcome), outcome, vectors
 
 

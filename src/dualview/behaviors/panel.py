@@ -4,19 +4,25 @@ user (n,) positions of users, design (n, q), outcome (n,).
 """
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Array, Behavior, fold_positions
+from dualview.behaviors.base import Array, Behavior, Params, fold_positions
+from dualview.behaviors.effects import Effects
+from dualview.behaviors.likelihoods.likely import likely_prior
 from dualview.checks import names_text, whole_number
-from dualview.errors import InputError
+from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
+from dualview.units import GaussianPrior
 
 Users = NDArray[np.int64]
+_Record = TypeVar("_Record")
+_MOST_USERS = 5000  # that constants are estimated from
 
 
 class Panel(NamedTuple):
@@ -67,8 +73,8 @@ class Panel(NamedTuple):
 class PerUser(Behavior):
     """What behaviours have in common whose observations belong to one user each.
 
-    A subclass sets user, design, outcome, users and ``names`` of the latent vector's parts through :meth:`_set`, and says what
-    its outcomes are.
+    A subclass sets user, design, outcome, users and ``names`` of the latent vector's parts through :meth:`_set`, what acts
+    outside the mixture through :meth:`_set_effects`, and says what its outcomes are.
     """
 
     observations: ClassVar[str] = "observations"
@@ -78,6 +84,7 @@ class PerUser(Behavior):
     outcome: Array | None
     users: list[str] | None
     names: list[str]
+    effects: Effects
     _n_users: int
 
     def _set(
@@ -99,6 +106,18 @@ class PerUser(Behavior):
         if n < max(least, 1):
             raise InputError(f"n_users must be at least {least}, the users that have {self.observations}; got {n}.")
         self.user, self.design, self.outcome, self.names, self.users, self._n_users = positions, design, outcome, names, ids, n
+        self._set_effects()
+
+    def _set_effects(
+        self, common: Any = None, groups: Any = None, offset: Any = None, coefficient_prior: GaussianPrior | None = None
+    ) -> None:
+        """What acts on the observations outside the mixture; nothing by default."""
+        self.effects = Effects.of(len(self.user), common, groups, offset, coefficient_prior)
+
+    @property
+    def _order(self) -> NDArray[np.intp]:
+        """The observations sorted by user, as a :class:`Panel` has them."""
+        return np.argsort(self.user, kind="stable")
 
     def __len__(self) -> int:
         return self._n_users
@@ -123,12 +142,12 @@ class PerUser(Behavior):
         return int(self.design.shape[1])
 
     def coords(self) -> dict[str, Any]:
-        """Names of the parts of a latent vector."""
-        return {"function": self.names, "function_other": self.names}
+        """Names of the parts of a latent vector, of coefficients and of the levels of groups."""
+        return {"function": self.names, "function_other": self.names} | self.effects.coords()
 
     def described(self) -> dict[str, Any]:
-        """Number of users and names of the latent vector's parts."""
-        return {"kind": type(self).__name__, "n_users": len(self), "names": self.names}
+        """Number of users, names of the latent vector's parts, and what acts outside the mixture."""
+        return {"kind": type(self).__name__, "n_users": len(self), "names": self.names} | self.effects.described()
 
     def take(self, rows: ArrayLike) -> Self:
         """The behaviour with some observations only, by position or mask; everybody stays a user."""
@@ -139,6 +158,7 @@ class PerUser(Behavior):
         part.user, part.design = self.user[chosen], self.design[chosen]
         part.outcome = None if self.outcome is None else self.outcome[chosen]
         part.observation_ids = None if self.observation_ids is None else np.asarray(self.observation_ids)[chosen].tolist()
+        part.effects = self.effects.take(chosen)
         part._take_rest(chosen)
         return part
 
@@ -164,7 +184,8 @@ class PerUser(Behavior):
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """The owner of each observation, by id or position, and the design."""
         owner = self.user if self.users is None else np.asarray(self.users)[self.user]
-        return {"owner": (("observation",), owner), "design": (("observation", "function"), self.design)}
+        data = {"owner": (("observation",), owner), "design": (("observation", "function"), self.design)}
+        return data | self.effects.constant_data()
 
     def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple[Self, Self]]:
         """Pairs (training, held out) for cross-validation over observations."""
@@ -199,7 +220,8 @@ class PerUser(Behavior):
     def fingerprint(self) -> dict[str, Any]:
         """Digests of the observations, by name."""
         outcome = None if self.outcome is None else digest(self.outcome)
-        return {"behavior": type(self).__name__, "user": digest(self.user), "design": digest(self.design), "outcome": outcome}
+        parts = {"behavior": type(self).__name__, "user": digest(self.user), "design": digest(self.design), "outcome": outcome}
+        return parts | self.effects.fingerprint()
 
     def like(self, new: Any, n_new: int) -> Self:
         """New observations, checked to be of the fit's users and n_new others: theirs are the positions from U on."""
@@ -212,30 +234,70 @@ class PerUser(Behavior):
             raise InputError(
                 f"New observations must have the columns of the fit, {', '.join(self.names)}; got {', '.join(new.names)}."
             )
+        matched: Self = new._copy()
+        matched.effects = self.effects.like(new.effects)
         n_known = len(self)
         if self.users is not None and new.users is not None:
             places, ids = _matched(new.users, self.users, n_new)
-            return new._with_users(places, ids)
+            return matched._with_users(places, ids)
         if n_new and len(new) == n_new:
-            return new._with_users([n_known + j for j in range(n_new)], None, n_known + n_new)
+            return matched._with_users([n_known + j for j in range(n_new)], None, n_known + n_new)
         if len(new) > n_known + n_new:
             raise InputError(
                 f"New observations are of users 0 to {len(new) - 1}; the fit has {n_known}"
                 + (f" and X_new {n_new} more." if n_new else ". Give the features of the others as X_new.")
             )
-        return new
+        return matched
 
-    def _known_locations(self, new: Self, latent: Array) -> Callable[[slice], Array]:
-        """cases → (S, cases): what known users' latent vectors add up to; latent (S, U) or (S, U, q)."""
+    def _known_locations(self, new: Self, latent: Array, params: Params | None = None) -> Callable[[slice], Array]:
+        """cases → (S, cases): known users' latent vectors, (S, U) or (S, U, q), and what acts outside the mixture."""
         n_known = len(self)
         vectors = latent.reshape(len(latent), n_known, -1)
         known = np.minimum(new.user, n_known - 1)
         ours = (new.user < n_known).astype(float)
 
         def locations(cases: slice) -> Array:
-            return np.asarray(np.einsum("snq,nq->sn", vectors[:, known[cases]], new.design[cases] * ours[cases, None]))
+            own = np.einsum("snq,nq->sn", vectors[:, known[cases]], new.design[cases] * ours[cases, None])
+            return np.asarray(own) if plain else np.asarray(own + new.effects.locations(params or {}, cases))
 
+        plain = new.effects.none and not new.effects.offset.any()
         return locations
+
+    def _unsure(self, new: Self, params: Params) -> Callable[[slice], Array] | None:
+        """cases → (S, cases): variances of the effects of levels that the fit has not seen; None where there are none."""
+        if not new.effects.has_unseen:
+            return None
+        return lambda cases: new.effects.variances(params, cases)
+
+    @property
+    def param_names(self) -> list[str]:
+        """What predictions need besides the latent vectors."""
+        return self.effects.param_names
+
+    def _latent_prior(self) -> GaussianPrior:
+        """A first guess of the constants of the behaviour view; without one :meth:`likely_prior` is an error."""
+        return super().likely_prior()
+
+    def likely_prior(self, features: Array | None = None) -> GaussianPrior:  # noqa: ARG002
+        """Constants of the behaviour view under which the observations are most likely, with all users in one cluster.
+
+        Of very many users, some: those with the most observations would not do, so they are drawn.
+        """
+        behavior = self._of_some_users()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # the fit itself warns
+            units, likelihood = behavior.prepare(behavior._latent_prior())
+        return likely_prior(units, likelihood)
+
+    def _of_some_users(self) -> Self:
+        """The behaviour of up to ``_MOST_USERS`` users who have observations, drawn at random."""
+        active = np.unique(self.user)
+        if len(active) > _MOST_USERS:
+            active = np.sort(np.random.default_rng(0).choice(active, _MOST_USERS, replace=False))
+        places = np.full(len(self), -1)
+        places[active] = np.arange(len(active))
+        part = self.take(np.flatnonzero(places[self.user] >= 0))
+        return part._with_users(places.tolist(), None, len(active))
 
     def _loads(self, new: Self, n_new: int) -> Any:
         """What new users' vectors count for, sparse (n, J q)."""
@@ -265,6 +327,7 @@ class PerUser(Behavior):
         nobody, nothing = np.empty(0, dtype=np.int64), np.empty((0, len(description["names"])))
         behavior._set(nobody, nothing, None, description["names"], None, description["n_users"])
         behavior.users = description["users"]
+        behavior.effects = Effects.from_description(description)
         return behavior
 
 
@@ -302,6 +365,13 @@ def _matched(users: list[str], known: list[str], n_new: int) -> tuple[list[int],
         )
     place |= {user: len(known) + j for j, user in enumerate(others)}
     return [place[user] for user in users], [*known, *others]
+
+
+def with_field(record: _Record, name: str, value: Any) -> _Record:
+    """A frozen record with another value of one field; what was computed from the others is kept."""
+    other = copy.copy(record)
+    object.__setattr__(other, name, value)
+    return other
 
 
 def check_rank(design: Array, names: list[str]) -> None:

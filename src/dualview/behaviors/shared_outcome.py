@@ -6,7 +6,7 @@ participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dualview.behaviors.base import Behavior, Evidence, Forecast, LatentPrior, Params, SampledEvidence, fold_positions
+from dualview.behaviors.effects import Effects
 from dualview.behaviors.left_out import MOST_WHOLE, ThreadsLeftOut
+from dualview.behaviors.likelihoods.grouped_threads import GroupedThreads
 from dualview.behaviors.likelihoods.restricted import likely_prior
 from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.behaviors.likelihoods.threads import ThreadRegression
@@ -55,6 +57,10 @@ class SharedOutcome(Behavior):
         Properties of the threads, with a slope each, outside the mixture.
     intercept : bool
         Add a constant to the covariates.
+    groups : dict or DataFrame, optional
+        Groups of threads, as ``{"section": sections}``, each (T,): every level has an effect of its own, b ~ N(0, τ²), with τ
+        of each group learnt. ``posterior_["group_effects"]``, ``posterior_["group_sd"]``. Predictions for a level that the fit
+        has not seen take its effect from N(0, τ²).
     noise_variance : float, optional
         σ_0² of the prior s_y ~ G(1, 1/σ_0²); the outcome's sample variance by default. Not a known noise.
     coefficient_prior : GaussianPrior, optional
@@ -80,6 +86,7 @@ class SharedOutcome(Behavior):
         covariates: Any = None,
         intercept: bool = False,
         *,
+        groups: Any = None,
         noise_variance: float | None = None,
         coefficient_prior: GaussianPrior | None = None,
         users: Sequence[Any] | None = None,
@@ -97,6 +104,7 @@ class SharedOutcome(Behavior):
         self.noise_variance = None if noise_variance is None else positive_number(noise_variance, "noise_variance")
         self.coefficient_prior = coefficient_prior
         self.ridge = positive_number(ridge, "ridge")
+        self.effects = Effects.of(self.n_observations, None, groups, None, None)
         if coefficient_prior is not None:
             self._check_coefficient_prior(coefficient_prior)
 
@@ -164,14 +172,15 @@ class SharedOutcome(Behavior):
         return "Give both the same users, in the same order."
 
     def coords(self) -> dict[str, Any]:
-        """Names of the coefficients outside the mixture."""
-        return {"coefficient": self.coefficient_names}
+        """Names of the coefficients outside the mixture, and of the levels of groups."""
+        return {"coefficient": self.coefficient_names} | self.effects.coords()
 
     def described(self) -> dict[str, Any]:
         """Number of users and of threads, and names of the coefficients."""
         covariates = self.coefficient_names[int(self.intercept) :]
         size = {"n_users": len(self), "n_observations": self.n_observations}
-        return {"kind": "SharedOutcome", **size, "intercept": self.intercept, "covariates": covariates}
+        told = {"kind": "SharedOutcome", **size, "intercept": self.intercept, "covariates": covariates}
+        return told | self.effects.described()
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> "SharedOutcome":
@@ -179,7 +188,9 @@ class SharedOutcome(Behavior):
         names = description["covariates"]
         covariates = Named(np.zeros((1, len(names))), names) if names else None
         nobody = sparse.csr_array((1, description["n_users"]))
-        return cls(nobody, covariates=covariates, intercept=description["intercept"], users=description["users"])
+        behavior = cls(nobody, covariates=covariates, intercept=description["intercept"], users=description["users"])
+        behavior.effects = Effects.from_description(description)
+        return behavior
 
     def __len__(self) -> int:
         return int(self.participation.shape[1])
@@ -230,11 +241,13 @@ class SharedOutcome(Behavior):
             ridge=self.ridge,
         )
         part.observation_ids = None if self.observation_ids is None else np.asarray(self.observation_ids)[rows].tolist()
+        part.effects = self.effects.take(rows)
         return part
 
     def left_out(self) -> ThreadsLeftOut:
-        """Each thread given all others, (L1)."""
-        return ThreadsLeftOut(self.participation, self.coefficient_design, self.observed, self.coefficient_units())
+        """Each thread given all others, (L1), and the effects of groups."""
+        groups = None if self.effects.none else self.effects.locations
+        return ThreadsLeftOut(self.participation, self.coefficient_design, self.observed, self.coefficient_units(), groups)
 
     def as_new(self, user: int) -> "SharedOutcome":
         """The threads of one user, whose column is a new one behind those of the users of the fit."""
@@ -250,7 +263,7 @@ class SharedOutcome(Behavior):
         self, priors: Sequence[LatentPrior], latent: Array, params: Params
     ) -> Callable[[int], Evidence | SampledEvidence]:
         """With the vectors of all users integrated out, where they have one each and threads are not very many."""
-        if priors[0].precisions is None or self.n_observations > MOST_WHOLE:
+        if priors[0].precisions is None or self.n_observations > MOST_WHOLE or not self.effects.none:
             return super().evidence_of_users(priors, latent, params)
         threads = self.left_out()
         found = [threads.evidence(prior, float(s)) for prior, s in zip(priors, params["noise_precision"], strict=True)]
@@ -274,7 +287,7 @@ class SharedOutcome(Behavior):
             data |= {f"participation_{name}": (("participant",), np.asarray(part)) for name, part in parts.items()}
         if self.coefficient_names:
             data["covariates"] = (("observation", "coefficient"), self.coefficient_design)
-        return data
+        return data | self.effects.constant_data()
 
     def _named_covariates(self, rows: NDArray[Any]) -> Any:
         if self.covariates is None:
@@ -301,11 +314,19 @@ class SharedOutcome(Behavior):
             "noise_variance": self.noise_variance,
             "coefficient_prior": None if prior is None else digest(prior.mean, prior.covariance),
             "ridge": self.ridge,
-        }
+        } | self.effects.fingerprint()
 
     def ridge_estimate(self) -> Array:
         """f̂ of (M11), (U,); intercept and covariates enter unpenalised."""
-        return ridge_estimate(self.participation, self.observed, self.coefficient_design, self.ridge * self._weight_unit**2)
+        return ridge_estimate(self.participation, self._ungrouped, self.coefficient_design, self.ridge * self._weight_unit**2)
+
+    @property
+    def _ungrouped(self) -> Array:
+        """The outcomes less a quick estimate of the effects of groups."""
+        if self.effects.none:
+            return self.observed
+        totals = np.asarray(self.participation.sum(axis=1)).reshape(-1, 1)
+        return self.observed - self.effects.quick_estimate(np.hstack([totals, self.coefficient_design]), self.observed)
 
     @property
     def _weight_unit(self) -> float:
@@ -349,7 +370,7 @@ class SharedOutcome(Behavior):
         too, and when users have few threads most of their variance is that.
         """
         self._outcome_variance()
-        return likely_prior(self.participation, self.observed, self.coefficient_design, features)
+        return likely_prior(self.participation, self._ungrouped, self.coefficient_design, features)
 
     def coefficient_units(self) -> Whitening:
         """The units in which intercept and slopes have the prior N(0, I); from the data where no prior is given."""
@@ -378,7 +399,7 @@ class SharedOutcome(Behavior):
     @property
     def param_names(self) -> list[str]:
         """The likelihood's parameters that predictions need, by their names in the posterior."""
-        return ["noise_precision"] + (["coefficients"] if self.coefficient_names else [])
+        return ["noise_precision"] + (["coefficients"] if self.coefficient_names else []) + self.effects.param_names
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The distribution of new outcomes given S draws: latent (S, U) and params in the user's units.
@@ -392,10 +413,16 @@ class SharedOutcome(Behavior):
             expected = np.asarray(known[cases] @ latent.T).T
             if self.coefficient_names:
                 expected = expected + params["coefficients"] @ threads.coefficient_design[cases].T
+            if not self.effects.none:
+                expected = expected + threads.effects.locations(params, cases)
             return np.asarray(expected)
 
-        loads = sparse.csr_array(threads.participation[:, len(self) :])
-        return Forecast(threads.n_observations, locations, NormalOutcome(1.0 / np.sqrt(params["noise_precision"])), loads)
+        unsure = (lambda cases: threads.effects.variances(params, cases)) if threads.effects.has_unseen else None
+        loads, outcome = (
+            sparse.csr_array(threads.participation[:, len(self) :]),
+            NormalOutcome(1.0 / np.sqrt(params["noise_precision"])),
+        )
+        return Forecast(threads.n_observations, locations, outcome, loads, unsure=unsure)
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:
         """What outcomes of threads with new users say of each one's coefficient, given S draws of everybody else's."""
@@ -409,6 +436,8 @@ class SharedOutcome(Behavior):
                 "a new fit their coefficients cannot be told apart: leave those threads out, or fit again with these users."
             )
         residual = threads.observed - forecast.known(slice(0, forecast.n))  # (S, n)
+        if threads.effects.has_unseen:
+            residual = residual - (threads.effects.drawn_locations(params) - threads.effects.locations(params))
         precision = params["noise_precision"][:, None]
         squares = np.asarray(loads.multiply(loads).sum(axis=0))
         taking_part = np.asarray((loads != 0).astype(float).toarray())
@@ -430,6 +459,8 @@ class SharedOutcome(Behavior):
                 f"New threads must have the coefficients of the fit, {self.coefficient_names or 'none'}; got "
                 f"{threads.coefficient_names or 'none'}. Pass SharedOutcome(participation, covariates=..., intercept=...)."
             )
+        threads = replace_participation(threads, threads.participation)
+        threads.effects = self.effects.like(threads.effects)
         if alone:
             silent = sparse.csr_array((threads.n_observations, n_known))
             wide = sparse.hstack([silent, sparse.csr_array(threads.participation)], format="csr")
@@ -460,15 +491,26 @@ class SharedOutcome(Behavior):
         units = Whitening.of(prior)
         coefficient_units = self.coefficient_units()
         sd = np.sqrt(noise_variance)
+        self.effects.check_columns()
         expected = self.participation @ np.full(len(self), prior.mean[0])
         expected = expected + self.coefficient_design @ coefficient_units.mean
-        return units, ThreadRegression(
+        regression = ThreadRegression(
             design=self.participation * (units.factor[0, 0] / sd),
             coefficient_design=self.coefficient_design @ coefficient_units.factor / sd,
             outcome=(self.observed - expected) / sd,
             noise_variance=float(noise_variance),
             coefficient_units=coefficient_units,
         )
+        return units, regression if self.effects.none else self._grouped(regression)
+
+    def _grouped(self, regression: ThreadRegression) -> GroupedThreads:
+        """The regression with the groups."""
+        parts = {field.name: getattr(regression, field.name) for field in fields(regression)}
+        n_common, effects = regression.n_coefficients, self.effects
+        columns = [sparse.csr_array(regression.coefficient_design), *effects.indicators()]
+        parts |= {"design": sparse.csr_array(regression.design), "coefficient_design": sparse.hstack(columns, format="csr")}
+        spread = float(np.std(regression.outcome, ddof=1))
+        return GroupedThreads(**parts, bounds=n_common + effects.bounds, scales=np.full(len(effects.factors), spread))
 
 
 @dataclass(frozen=True)

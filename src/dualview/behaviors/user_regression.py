@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.covariance import ledoit_wolf
 
-from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, Params
+from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, Likelihood, Params
+from dualview.behaviors.effects import Scales
 from dualview.behaviors.left_out import PanelLeftOut
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
 from dualview.checks import column_names, index_names, numbers, positive_number, refuse_repeated_columns, varies
 from dualview.errors import DataWarning, InputError
+from dualview.files.digests import digest
 from dualview.outcomes import NormalOutcome
 from dualview.units import GaussianPrior, Whitening
 
@@ -26,7 +28,7 @@ _LEAST_SHARE = 1e-10  # of the outcome's variance; less is rounding
 
 
 class UserRegression(PerUser):
-    """Each user has a regression of its own: y_i = x_iᵀ f_{u(i)} + noise.
+    """Each user has a regression of its own: y_i = x_iᵀ f_{u(i)} + noise, with effects outside the mixture where there are any.
 
     Parameters
     ----------
@@ -36,6 +38,20 @@ class UserRegression(PerUser):
         What the outcome depends on: a column for each part of the latent vector f_u.
     outcome : array (n,), optional
         The outcomes. Leave them out for observations to be predicted.
+    common : array or DataFrame (n, C), optional
+        Columns with one coefficient for everybody, outside the mixture: ``posterior_["coefficients"]``.
+    groups : dict or DataFrame, optional
+        Groups of observations that cut across users, as ``{"item": items, "lecturer": lecturers}``, each (n,): every level has
+        an effect of its own, b ~ N(0, τ²), with τ of each group learnt. ``posterior_["group_effects"]``,
+        ``posterior_["group_sd"]``. Predictions for a level that the fit has not seen take its effect from N(0, τ²).
+    offset : array (n,), optional
+        Known numbers that are added to what is expected.
+    weights : array (n,), optional
+        Observation i has the noise variance 1/(s w_i), as means of w_i measurements have.
+    standard_errors : array (n,), optional
+        Known standard deviations of the noise, as in a meta-analysis: there is no noise to learn then.
+    coefficient_prior : GaussianPrior, optional
+        Over the coefficients of ``common``; by default N(0, variance of y / variance of the column).
     intercept : bool
         Put a column of ones before the design, so that f_u begins with the user's level.
     users : sequence, optional
@@ -68,6 +84,12 @@ class UserRegression(PerUser):
         design: Any,
         outcome: ArrayLike | None = None,
         *,
+        common: Any = None,
+        groups: Any = None,
+        offset: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        standard_errors: ArrayLike | None = None,
+        coefficient_prior: GaussianPrior | None = None,
         intercept: bool = False,
         users: Sequence[Any] | None = None,
         n_users: int | None = None,
@@ -80,21 +102,74 @@ class UserRegression(PerUser):
         if y is not None and len(y) != len(matrix):
             raise InputError(f"outcome must have a value per row of design, {len(matrix)}; got {len(y)}.")
         self._set(user, matrix, y, names, users, n_users)
+        self._set_effects(common, groups, offset, coefficient_prior)
         self.observation_ids = index_names(design)
         self.noise_variance = None if noise_variance is None else positive_number(noise_variance, "noise_variance")
         self.ridge = positive_number(ridge, "ridge")
         if noise not in ("shared", "cluster"):
             raise InputError(f'noise must be "shared" or "cluster"; got {noise!r}.')
         self.noise = noise
+        self.weights = None if weights is None else self._positive(weights, "weights")
+        self.standard_errors = None if standard_errors is None else self._positive(standard_errors, "standard_errors")
+        self._check_noise()
         self._known_dof: float | None = None  # of a behaviour that was saved
+
+    def _positive(self, values: Any, name: str) -> Array:
+        found = numbers(values, name, n_dims=1)
+        if len(found) != self.n_observations:
+            raise InputError(f"{name} must have a value per row of design, {self.n_observations}; got {len(found)}.")
+        if not (found > 0.0).all():
+            raise InputError(f"{name} must be positive; row {np.argmin(found)} has {found.min():g}. Leave such rows out.")
+        return found
+
+    def _check_noise(self) -> None:
+        if self.standard_errors is None:
+            return
+        others = {"weights": self.weights is not None, "noise_variance": self.noise_variance is not None}
+        others['noise="cluster"'] = self.noise == "cluster"
+        for name, given in others.items():
+            if given:
+                raise InputError(
+                    f"standard_errors say what the noise is; {name} is for a noise that is learnt. Give one of them."
+                )
+
+    @property
+    def _roots(self) -> Array | None:
+        """By what rows are multiplied so that all have one noise, (n,): √weights, or 1/standard errors; None for 1."""
+        if self.standard_errors is not None:
+            return 1.0 / self.standard_errors
+        return None if self.weights is None else np.sqrt(self.weights)
+
+    def _scaled(self, values: Array) -> Array:
+        """Rows (n, …) multiplied by their roots."""
+        roots = self._roots
+        return values if roots is None else values * roots.reshape(-1, *[1] * (values.ndim - 1))
+
+    def _take_rest(self, rows: Any) -> None:
+        self.weights = None if self.weights is None else self.weights[rows]
+        self.standard_errors = None if self.standard_errors is None else self.standard_errors[rows]
+
+    def like(self, new: Any, n_new: int) -> Self:
+        """New observations; with known standard errors in the fit, they have some too."""
+        matched = super().like(new, n_new)
+        if (matched.standard_errors is None) != (self.standard_errors is None):
+            raise InputError(
+                "New observations must have standard_errors where those of the fit have, and only there: they say how much "
+                "noise is around what is predicted. For the users' latent vectors alone use latent_ or predict_latent."
+            )
+        return matched
 
     def fingerprint(self) -> dict[str, Any]:
         options = {"noise_variance": self.noise_variance, "noise": self.noise, "ridge": self.ridge}
+        of_rows = {"weights": self.weights, "standard_errors": self.standard_errors}
+        options |= {name: digest(values) for name, values in of_rows.items() if values is not None}
         return super().fingerprint() | options
 
     def described(self) -> dict[str, Any]:
         """Whether clusters have a noise of their own, and its prior, besides."""
         description = super().described()
+        if self.standard_errors is not None:
+            return description | {"standard_errors": True}
         if self.noise == "shared":
             return description
         prior = self._noise_prior
@@ -106,6 +181,7 @@ class UserRegression(PerUser):
         behavior.noise = description.get("noise", "shared")
         behavior.noise_variance = description.get("noise_variance")
         behavior._known_dof = description.get("noise_dof", 1.0)
+        behavior.weights, behavior.standard_errors = None, np.empty(0) if description.get("standard_errors") else None
         return behavior
 
     def ridge_estimate(self) -> Array:
@@ -115,10 +191,19 @@ class UserRegression(PerUser):
 
     @cached_property
     def _panel(self) -> Panel:
-        return Panel.of(self.user, self.design, self.observed, len(self))
+        """Observations less a quick estimate of what acts outside the mixture."""
+        outcome = self.observed
+        if not self.effects.none or self.effects.offset.any():
+            outcome = outcome - self.effects.quick_estimate(self.design, outcome)
+        return Panel.of(self.user, self._scaled(self.design), self._scaled(outcome), len(self))
+
+    @property
+    def _penalty(self) -> float:
+        roots = self._roots
+        return self.ridge if roots is None else self.ridge * float((roots**2).mean())
 
     def _ridge(self) -> Array:
-        return posterior_means(self._panel.squares, self._panel.weighted, self.ridge)
+        return posterior_means(self._panel.squares, self._panel.weighted, self._penalty)
 
     def _latent_prior(self) -> GaussianPrior:
         """Mean and shrunk covariance of the ridge estimates of those who have observations."""
@@ -133,11 +218,17 @@ class UserRegression(PerUser):
         shrunk = ledoit_wolf((estimates - estimates.mean(axis=0)) / scale)[0]
         return GaussianPrior(estimates.mean(axis=0), shrunk * np.outer(scale, scale))
 
+    def _of_some_users(self) -> Self:
+        """With one noise for all."""
+        part = super()._of_some_users()
+        part.noise = "shared"
+        return part
+
     def _residual_variance(self) -> float:
         """The guess σ_0² of the noise's variance."""
         panel = self._panel
         residual = panel.outcome - panel.expected(self._ridge())
-        spent = np.trace(np.linalg.solve(panel.squares + self.ridge * np.eye(self.n_dims), panel.squares), axis1=1, axis2=2)
+        spent = np.trace(np.linalg.solve(panel.squares + self._penalty * np.eye(self.n_dims), panel.squares), axis1=1, axis2=2)
         left, variance = len(residual) - float(spent.sum()), float(np.var(panel.outcome, ddof=1))
         if left >= max(2.0, _LEAST_LEFT * len(residual)):
             guess = float(residual @ residual) / left
@@ -161,12 +252,14 @@ class UserRegression(PerUser):
         of such observations over all others counts in ν, times the share of outcomes that repeat. Where all do, this keeps the
         noise variance near σ_0²/2 or above however well clusters fit.
         """
+        if self.standard_errors is not None:
+            return NoisePrior(1.0, 1.0)
         variance = self.noise_variance or self._residual_variance()
         if self._known_dof is not None:
             return NoisePrior(variance, self._known_dof)
         panel = self._panel
         n_exact = int(np.minimum(panel.counts, self.n_dims).sum())
-        _, place, counts = np.unique(panel.outcome, return_inverse=True, return_counts=True)
+        _, place, counts = np.unique(self.observed, return_inverse=True, return_counts=True)
         repeated = float((counts[place] > 1).mean()) if len(place) else 0.0
         return NoisePrior(variance, 1.0 + repeated * max(0, 2 * n_exact - len(place)))
 
@@ -182,50 +275,73 @@ class UserRegression(PerUser):
                 stacklevel=5,
             )
 
-    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, PanelRegression]:
+    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
         """Units of the latent vectors, and the regression in working units."""
         outcome = self.observed
         if self.n_observations < 2:
             raise InputError(f"A fit needs at least two observations; got {self.n_observations}.")
         check_rank(self.design, self.names)
         if prior is None:
-            prior = self._latent_prior()
+            prior = self._latent_prior() if self.effects.none else self.likely_prior()
         prior.check_size(self.n_dims, "behavior_prior")
         if not (self.noise_variance or varies(outcome)):
             raise InputError(f"outcome is constant ({outcome[0]:g} throughout): there is nothing to explain.")
         self._warn_of_few()
+        self.effects.check_columns()
         noise_prior = self._noise_prior
         units, sd = Whitening.of(prior), np.sqrt(noise_prior.variance)
-        centred = (outcome - self.design @ prior.mean) / sd
-        panel = Panel.of(self.user, self.design @ units.factor / sd, centred, len(self))
-        return units, PanelRegression(panel, noise_prior, self.noise == "cluster")
+        spread = float(np.std(outcome, ddof=1))
+        coefficient_units = self.effects.units(spread)
+        known = self.design @ prior.mean
+        if self.effects.names or self.effects.offset.any():
+            known = known + self.effects.known(coefficient_units)
+        panel = Panel.of(
+            self.user, self._scaled(self.design @ units.factor / sd), self._scaled((outcome - known) / sd), len(self)
+        )
+        by_cluster, known_noise = self.noise == "cluster", self.standard_errors is not None
+        likelihood = PanelRegression(panel, noise_prior, by_cluster, known_noise=known_noise)
+        return units, self.effects.around(likelihood, coefficient_units, self._order, Scales(sd, spread, self._roots))
 
     def left_out(self) -> PanelLeftOut:
-        """Each observation given all others, exactly: users are independent."""
-        return PanelLeftOut(self.user, self.design, self.observed)
+        """Each observation given all others and the effects outside the mixture, exactly: users are then independent."""
+        plain = self.effects.none and not self.effects.offset.any()
+        weights = None if self._roots is None else self._roots**2
+        return PanelLeftOut(self.user, self.design, self.observed, None if plain else self.effects.locations, weights)
 
     @property
     def param_names(self) -> list[str]:
         """What predictions need besides the latent vectors."""
-        return ["noise_precision"]
+        return ([] if self.standard_errors is not None else ["noise_precision"]) + super().param_names
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The distribution of new outcomes given S draws of latent vectors and params in the user's units."""
         new = self.like(new, n_new)
-        known, loads, sds = self._known_locations(new, latent), self._loads(new, n_new), params["noise_precision"] ** -0.5
+        known, loads, unsure = self._known_locations(new, latent, params), self._loads(new, n_new), self._unsure(new, params)
+        sds, roots = np.asarray(params.get("noise_precision", np.ones(len(latent)))) ** -0.5, new._roots
         if self.noise == "shared":
-            return Forecast(new.n_observations, known, NormalOutcome(sds), loads)
-        theirs = np.column_stack([sds, np.zeros((len(sds), n_new))])
+            outcome = NormalOutcome(sds if roots is None else lambda cases: sds[:, None] / roots[cases])
+            return Forecast(new.n_observations, known, outcome, loads, unsure=unsure)
+        theirs, by_row = np.column_stack([sds, np.zeros((len(sds), n_new))]), np.ones(len(new.user)) if roots is None else roots
+        if n_new and not (by_row[new.user >= len(self)] == 1.0).all():
+            raise InputError('With noise="cluster", observations of users new to the fit cannot have weights: leave them out.')
         noise = ClusterNoise(params["noise_precision"], *self._noise_prior)
-        outcome = NormalOutcome(lambda cases: theirs[:, new.user[cases]])
-        return Forecast(new.n_observations, known, outcome, loads, noise)
+        outcome = NormalOutcome(lambda cases: theirs[:, new.user[cases]] / by_row[cases])
+        return Forecast(new.n_observations, known, outcome, loads, noise, unsure)
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:  # noqa: ARG002
-        """What observations of new users say of each one's vector."""
-        panel, _ = self._panel_of_new(self.like(new, n_new), n_new)
-        by_one = Evidence(
-            -0.5 * panel.sums(panel.outcome**2)[None], panel.weighted[None], panel.squares[None], 1.0 * panel.counts
-        )
+        """What observations of new users say of each one's vector, given the effects outside the mixture."""
+        new = self.like(new, n_new)
+        panel, rows = self._panel_of_new(new, n_new)
+        roots = np.ones(len(rows)) if new._roots is None else new._roots[rows]
+        design, outcome = panel.design * roots[:, None], (roots * panel.outcome)[None]
+        if not new.effects.none or new.effects.offset.any():
+            outcome = outcome - roots * new.effects.drawn_locations(params)[:, rows]
+        linear = np.stack([panel.sums(design * own[:, None]) for own in outcome])
+        squares = panel._replace(design=design).squares
+        height = None if new._roots is None else panel.sums(np.log(roots))
+        by_one = Evidence(-0.5 * panel.sums(outcome.T**2).T, linear, squares[None], 1.0 * panel.counts, height=height)
+        if self.standard_errors is not None:
+            return by_one.under(np.ones(len(outcome)), slice(None))
         precision = np.asarray(params["noise_precision"])
         if self.noise == "shared":
             return by_one.under(precision, slice(None))

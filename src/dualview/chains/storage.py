@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from dualview.chains.schedule import Spacing
 from dualview.model import Model, State
 
-_WHOLE = {"z", "n_components", "latent", "features.cells"}  # of a draw that is kept whole, besides its components
+_WHOLE = {
+    "z",
+    "n_components",
+    "latent",
+    "features.cells",
+    "params.group_effects",
+}  # of a draw that is kept whole, besides its components
 _N_ANCHORS = 200
 _BATCH = 50_000  # users of all the states that wait to be packed together
 

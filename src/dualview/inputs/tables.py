@@ -75,7 +75,7 @@ def _check_names(names: Sequence[str]) -> None:
     """Columns must have names that differ, and not be very many."""
     repeated = pd.Series(names)[pd.Series(names).duplicated()].unique().tolist()
     if repeated:
-        raise ValueError(f"it must name each column once; more than once: {_named(repeated)}")
+        raise ValueError(f"it must name each column once; more than once: {named(repeated)}")
     if any("\0" in name for name in names):
         raise ValueError("a NUL character is in the name of a column; rename it")
     if len(names) > _MOST_COLUMNS:
@@ -95,7 +95,7 @@ def _parquet(path: Path) -> pd.DataFrame:
     nested = [name for name, column in table.items() if column.dtype.kind == "O" and column.map(_is_nested).any()]
     if nested:
         raise ValueError(
-            f"it must hold one value in each cell, and column(s) {_named(nested)} have lists or records. Spread them "
+            f"it must hold one value in each cell, and column(s) {named(nested)} have lists or records. Spread them "
             "over columns, or drop them"
         )
     return table
@@ -112,34 +112,36 @@ def _csv(path: Path, separator: str, ids: Sequence[str]) -> pd.DataFrame:
     return table
 
 
-def _ids(values: pd.Series, path: Path) -> list[str]:
-    """Ids as text. A file of results cannot hold NUL characters, so they are refused before the work."""
+def ids_of(values: pd.Series, path: Path) -> list[str]:
+    """Ids of a column as text. A file of results cannot hold NUL characters, so they are refused before the work."""
     ids = [str(value) for value in values]
     bad = [str(row + 2) for row, name in enumerate(ids) if "\0" in name]
     if bad:
-        raise InputError(f"{path}: column {values.name!r} has a NUL character in line(s) {_named(bad)}. Write other ids.")
+        raise InputError(f"{path}: column {values.name!r} has a NUL character in line(s) {named(bad)}. Write other ids.")
     return ids
 
 
-def _numeric(values: pd.Series) -> NDArray[np.float64]:
-    """Numbers, NaN where there is none; dates and time spans are none."""
+def numeric(values: pd.Series) -> NDArray[np.float64]:
+    """A column as numbers, NaN where there is none; dates and time spans are none."""
     if values.dtype.kind in "mM":
         return np.full(len(values), np.nan)
     return np.asarray(pd.to_numeric(values, errors="coerce").to_numpy(dtype=float, na_value=np.nan))
 
 
-def _named(ids: Sequence[str]) -> str:
+def named(ids: Sequence[str]) -> str:
+    """The first few of some ids for a message."""
     shown = ", ".join(ids[:_SHOWN])
     return shown + (f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else "")
 
 
-def _require(table: pd.DataFrame, column: str, path: Path, option: str) -> None:
+def require_column(table: pd.DataFrame, column: str, path: Path, option: str) -> None:
+    """Raise where a column is not there or has empty cells; option: what names it on the command line."""
     if column not in table.columns:
         found = ", ".join(map(str, table.columns))
         raise InputError(f"{path} must have a column {column!r}; it has {found}. {_advice(table, option)}")
     missing = np.flatnonzero(table[column].isna() | (table[column] == ""))
     if len(missing):
-        rows = _named([str(row + 2) for row in missing])
+        rows = named([str(row + 2) for row in table.index[missing]])
         raise InputError(f"{path}: column {column!r} is empty in line(s) {rows}.")
 
 
@@ -154,12 +156,12 @@ def _advice(table: pd.DataFrame, option: str) -> str:
 def read_users(path: Path, columns: Columns) -> Users:
     """Users and their features: every other column."""
     table = read_table(path, [columns.user])
-    _require(table, columns.user, path, "--user-column")
-    ids = _ids(table[columns.user], path)
+    require_column(table, columns.user, path, "--user-column")
+    ids = ids_of(table[columns.user], path)
     repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
     if repeated:
         swapped = " It looks like the table of threads: users come first." if columns.thread in table else ""
-        raise InputError(f"{path}: users must be listed once; listed more than once: {_named(repeated)}.{swapped}")
+        raise InputError(f"{path}: users must be listed once; listed more than once: {named(repeated)}.{swapped}")
     features = table.drop(columns=columns.user)
     return Users(ids, features if features.shape[1] else None)
 
@@ -221,25 +223,25 @@ def _long(
     table: pd.DataFrame, path: Path, users: Sequence[str], columns: Columns, drop_unknown: bool
 ) -> tuple[list[str], sparse.csr_array, list[str]]:
     """The participation matrix of a long table, threads in order of appearance."""
-    _require(table, columns.thread, path, "--thread-column")
-    _require(table, columns.user, path, "--user-column")
+    require_column(table, columns.thread, path, "--thread-column")
+    require_column(table, columns.user, path, "--user-column")
     notes: list[str] = []
     place = {user: u for u, user in enumerate(users)}
-    user_ids, thread_ids = (pd.Series(_ids(table[column], path)) for column in (columns.user, columns.thread))
+    user_ids, thread_ids = (pd.Series(ids_of(table[column], path)) for column in (columns.user, columns.thread))
     known = user_ids.isin(place.keys())
     if not known.all():
         unknown = sorted(user_ids[~known].unique())
         if not drop_unknown:
             raise InputError(
-                f"{path}: {len(unknown)} user(s) are not in the table of users: {_named(unknown)}. Add them there, or leave "
+                f"{path}: {len(unknown)} user(s) are not in the table of users: {named(unknown)}. Add them there, or leave "
                 "their rows out with --drop-unknown."
             )
-        notes.append(f"{int((~known).sum())} rows of {len(unknown)} unknown users left out ({_named(unknown)})")
+        notes.append(f"{int((~known).sum())} rows of {len(unknown)} unknown users left out ({named(unknown)})")
     weights = np.ones(len(table))
     if columns.weight in table:
-        weights = _numeric(table[columns.weight])
+        weights = numeric(table[columns.weight])
         if not np.isfinite(weights).all():
-            rows = _named([str(row + 2) for row in np.flatnonzero(~np.isfinite(weights))])
+            rows = named([str(row + 2) for row in np.flatnonzero(~np.isfinite(weights))])
             raise InputError(f"{path}: column {columns.weight!r} must hold numbers; it does not in line(s) {rows}.")
     ids = thread_ids.drop_duplicates().tolist()
     row_of = {thread: t for t, thread in enumerate(ids)}
@@ -253,7 +255,7 @@ def _long(
     empty = np.diff(matrix.indptr) == 0
     if empty.any():
         notes.append(
-            f"{int(empty.sum())} threads without a known user left out ({_named([ids[t] for t in np.flatnonzero(empty)])})"
+            f"{int(empty.sum())} threads without a known user left out ({named([ids[t] for t in np.flatnonzero(empty)])})"
         )
         kept = np.flatnonzero(~empty)
         ids, matrix = [ids[t] for t in kept], matrix[kept]
@@ -262,17 +264,17 @@ def _long(
 
 def _per_thread(table: pd.DataFrame, path: Path, columns: Columns, needed: Sequence[str]) -> pd.DataFrame:
     """What is needed, and the outcome where there is one, by thread; different values in the rows of a thread are an error."""
-    _require(table, columns.thread, path, "--thread-column")
+    require_column(table, columns.thread, path, "--thread-column")
     chosen = list(dict.fromkeys([*needed, *([columns.outcome] if columns.outcome in table else [])]))
     for column in chosen:
-        _require(table, column, path, "--outcome-column" if column == columns.outcome else "--covariates")
+        require_column(table, column, path, "--outcome-column" if column == columns.outcome else "--covariates")
     narrow = table[chosen].copy()
-    narrow.index = pd.Index(_ids(table[columns.thread], path), name=columns.thread)
+    narrow.index = pd.Index(ids_of(table[columns.thread], path), name=columns.thread)
     for column in chosen:
         values = narrow.groupby(level=0, sort=False)[column].nunique()
         bad = values.index[values > 1].tolist()
         if bad:
-            raise InputError(f"{path}: {column!r} must be the same in all rows of a thread; it is not in {_named(bad)}.")
+            raise InputError(f"{path}: {column!r} must be the same in all rows of a thread; it is not in {named(bad)}.")
     return narrow[~narrow.index.duplicated()]
 
 
@@ -281,14 +283,14 @@ def _unmatched(ids: list[str], per_thread: pd.DataFrame) -> list[str]:
     with_users, with_outcome = set(ids), set(per_thread.index)
     missing = [thread for thread in ids if thread not in with_outcome]
     if missing:
-        raise InputError(f"{len(missing)} thread(s) have participants but no outcome: {_named(missing)}.")
+        raise InputError(f"{len(missing)} thread(s) have participants but no outcome: {named(missing)}.")
     without_users = [thread for thread in per_thread.index if thread not in with_users]
-    return [f"{len(without_users)} threads without a known user left out ({_named(without_users)})"] if without_users else []
+    return [f"{len(without_users)} threads without a known user left out ({named(without_users)})"] if without_users else []
 
 
 def _outcome(per_thread: pd.DataFrame, ids: list[str], columns: Columns, path: Path) -> NDArray[np.float64]:
-    values = _numeric(per_thread.loc[ids, columns.outcome])
+    values = numeric(per_thread.loc[ids, columns.outcome])
     bad = [thread for thread, value in zip(ids, values, strict=True) if not np.isfinite(value)]
     if bad:
-        raise InputError(f"{path}: the outcome must be a number; it is not in thread(s) {_named(bad)}.")
+        raise InputError(f"{path}: the outcome must be a number; it is not in thread(s) {named(bad)}.")
     return values

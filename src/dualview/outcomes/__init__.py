@@ -3,5 +3,17 @@
 from dualview.outcomes.base import Mixture, Outcome, Parts
 from dualview.outcomes.binary import BinaryOutcome, ChoiceMixture
 from dualview.outcomes.normal import NormalMixture, NormalOutcome
+from dualview.outcomes.ordinal import LevelMixture, Levels, OrdinalOutcome
 
-__all__ = ["BinaryOutcome", "ChoiceMixture", "Mixture", "NormalMixture", "NormalOutcome", "Outcome", "Parts"]
+__all__ = [
+    "BinaryOutcome",
+    "ChoiceMixture",
+    "LevelMixture",
+    "Levels",
+    "Mixture",
+    "NormalMixture",
+    "NormalOutcome",
+    "OrdinalOutcome",
+    "Outcome",
+    "Parts",
+]

@@ -111,6 +111,13 @@ class Outcome(ABC):
         """Observations given their locations (S, cases), one for each; (S, cases). Predictive checks need it."""
         raise InputError(f"{type(self).__name__} cannot draw observations given their locations: it lacks `draw`.")
 
+    def of_draws(self, draws: NDArray[np.intp]) -> "Outcome":  # noqa: ARG002
+        """The same for components that belong to these draws, (R,); itself by default, where draws have nothing of their own.
+
+        The noise of :meth:`spread` is not meant: it is in the components.
+        """
+        return self
+
     @abstractmethod
     def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> Mixture:
         """The predictive distribution of n observations whose locations, with their noise, are mixtures of normals."""

@@ -36,7 +36,7 @@ class ChoiceMixture(Mixture):
         """Probability of 1 in each case."""
         result = np.empty(self._n)
         for cases, (log_weights, locations, sds) in self._batches():
-            result[cases] = (np.exp(log_weights) * _expected_probability(locations, sds)).sum(axis=0)
+            result[cases] = (np.exp(log_weights) * expected_probability(locations, sds)).sum(axis=0)
         return np.minimum(result, 1.0)  # weights sum to one up to rounding
 
     @cached_property
@@ -68,7 +68,7 @@ class ChoiceMixture(Mixture):
         result = np.empty(self._n)
         for cases, (log_weights, locations, sds) in self._batches():
             sign = 2.0 * values[cases] - 1.0
-            probability = (np.exp(log_weights) * _expected_probability(sign * locations, sds)).sum(axis=0)
+            probability = (np.exp(log_weights) * expected_probability(sign * locations, sds)).sum(axis=0)
             result[cases] = np.log(probability)
         return result
 
@@ -83,7 +83,7 @@ _STEP = 0.5
 _GRID = np.arange(-40.0, 40.0 + _STEP, _STEP)
 
 
-def _expected_probability(locations: Array, sds: Array) -> Array:
+def expected_probability(locations: Array, sds: Array) -> Array:
     """E σ(N(location, sd²)): quadrature over the normal where it is narrow, else over the logistic.
 
     The second is P(L < X) = E Φ((location − L)/sd) for a logistic L, by the trapezoidal rule. Both are right to rounding.

@@ -98,11 +98,11 @@ class _Rows:
         if isinstance(evidence, SampledEvidence):
             return self._by_nodes(evidence, means)
         if evidence.noise is None:
-            part = Evidence(*(values[self._draw] for values in evidence[:3]))
+            part = evidence.of_draws(self._draw, slice(0, 1))
         else:
             assert self._noise is not None
             whole = evidence.noise._replace(precision=self._noise)
-            part = evidence.under(self._all.noise(whole)[self._kept], slice(0, 1))
+            part = evidence.under(self._all.noise(whole)[self._kept], slice(0, 1), self._draw)
         return updated(means[:, None], covariances[:, None], part)[0][:, 0]
 
     def _by_nodes(self, evidence: SampledEvidence, means: Array) -> Array:

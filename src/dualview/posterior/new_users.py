@@ -466,9 +466,9 @@ class NewUsers:
         means = means + self._shifted(users)
         if isinstance(self._evidence, Evidence):
             if self._evidence.noise is None:
-                part = Evidence(*(values[self._candidates.draw][:, users] for values in self._evidence[:3]))
+                part = self._evidence.of_draws(self._candidates.draw, users)
             else:
-                part = self._evidence.under(self.noise(self._evidence.noise), users)
+                part = self._evidence.under(self.noise(self._evidence.noise), users, self._candidates.draw)
             log_marginal, means, covariances = updated(means, covariances, part)
             log_weights = log_weights + log_marginal
         elif self._evidence is not None:
@@ -659,12 +659,14 @@ def outcomes(forecast: Forecast, n_draws: int, new_users: NewUsers | None = None
     """Predictive distribution of outcomes, some of which users new to the fit may have a part in."""
     outcome, even = forecast.outcome, np.full((n_draws, 1), -np.log(n_draws))
     if new_users is None:
-        return outcome.predictive(forecast.n, n_draws, lambda cases: Parts(even, forecast.known(cases), outcome.spread(cases)))
+        return outcome.predictive(
+            forecast.n, n_draws, lambda cases: Parts(even, forecast.known(cases), np.sqrt(forecast.variances(cases)))
+        )
     noise = None if forecast.noise is None else 1.0 / new_users.noise(forecast.noise)
 
     def parts(cases: slice) -> Parts:
         known = forecast.known(cases)
-        locations, variances = _full(n_draws, known), _full(n_draws, outcome.spread(cases) ** 2, known.shape[1])
+        locations, variances = _full(n_draws, known), _full(n_draws, forecast.variances(cases), known.shape[1])
         log_weights = np.repeat(even, locations.shape[1], axis=1)
         for column, case in enumerate(range(*cases.indices(forecast.n))):
             members, loads = _by_member(forecast.loads[[case]], len(new_users))
@@ -691,7 +693,7 @@ def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Mix
     def parts(cases: slice) -> Parts:
         known = forecast.known(cases)
         locations = _full(n_draws, known)[draw]
-        variances = _full(n_draws, outcome.spread(cases) ** 2, known.shape[1])[draw]
+        variances = _full(n_draws, forecast.variances(cases), known.shape[1])[draw]
         log_weights = np.repeat(alone[:, None], locations.shape[1], axis=1)
         for column, case in enumerate(range(*cases.indices(forecast.n))):
             members, loads = _by_member(forecast.loads[[case]], len(new_users))
@@ -709,7 +711,7 @@ def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Mix
                     variances[:, column] += noise
         return Parts(log_weights, locations, np.sqrt(variances))
 
-    return outcome.predictive(forecast.n, len(draw), parts)
+    return outcome.of_draws(draw).predictive(forecast.n, len(draw), parts)
 
 
 def _full(n_draws: int, values: Array, n_cases: int | None = None) -> Array:

@@ -33,7 +33,14 @@ from dualview.units import Whitening
 Array = NDArray[np.float64]
 
 _VIEW_DIMS = {"features": "feature", "behavior": "function"}
-_DIMS: dict[str, tuple[str, ...]] = {"z": ("user",), "coefficients": ("coefficient",), "slopes": ("function", "feature")}
+_DIMS: dict[str, tuple[str, ...]] = {
+    "z": ("user",),
+    "coefficients": ("coefficient",),
+    "group_effects": ("group_level",),
+    "group_sd": ("group",),
+    "slopes": ("function", "feature"),
+    "cut_points": ("cut",),
+}
 _ANCHORS = 50  # users whose latent coefficients diagnostics() looks at one by one
 _FEW_ANCHORS = 6  # and for the verdict after each fit
 

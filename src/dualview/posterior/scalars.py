@@ -29,7 +29,8 @@ def anchor_pairs(z: NDArray[np.integer], n_pairs: int = 4, n_looked_at: int = 20
 
 def scalars(post: "Posterior", n_anchors: int) -> dict[str, Array]:
     """By name, each (chain, draw): α, clusters, noise, base parameters, log joint, latent coefficients, pairs together."""
-    return _common(post) | _of_cells(post, n_anchors) | _of_users(*_users(post), n_anchors)
+    anchored = _some_of(post, "features.cells", n_anchors) | _some_of(post, "group_effects", n_anchors)
+    return _common(post) | anchored | _of_users(*_users(post), n_anchors)
 
 
 def _users(post: "Posterior") -> tuple[NDArray[np.integer], Array | None, NDArray[np.integer]]:
@@ -60,19 +61,19 @@ def _of_users(z: NDArray[np.integer], latent: Array | None, places: NDArray[np.i
     return result
 
 
-def _of_cells(post: "Posterior", n_anchors: int) -> dict[str, Array]:
-    """Some of the cells that are not exact, spread evenly; none of a summary, which has no draw of them for most iterations."""
-    if "features.cells" not in post or post.summary is not None:
+def _some_of(post: "Posterior", name: str, n_anchors: int) -> dict[str, Array]:
+    """Some of many numbers, spread evenly; none of a summary, which has no draw of them for most iterations."""
+    if name not in post or post.summary is not None:
         return {}
-    drawn = post["features.cells"]
+    drawn = post[name]
     chosen = np.unique(np.linspace(0, drawn.shape[2] - 1, min(drawn.shape[2], n_anchors)).astype(int))
-    return {f"features.cells[{i}]": drawn[..., i] for i in chosen}
+    return {f"{name}[{i}]": drawn[..., i] for i in chosen}
 
 
 def _common(post: "Posterior") -> dict[str, Array]:
     """What all users have in common."""
     result: dict[str, Array] = {}
-    skipped = {"z", "latent", "features.cells"}
+    skipped = {"z", "latent", "features.cells", "group_effects"}
     logarithms = {"alpha", "noise_precision", "slope_precision", "base_dof", "base_precision", "base_covariance"}
     summary = post.summary
     for name in post.names:
@@ -88,6 +89,8 @@ def _common(post: "Posterior") -> dict[str, Array]:
             result |= {f"{name}[{i // values.shape[3]}, {i % values.shape[3]}]": flat[..., i] for i in range(flat.shape[2])}
         elif name == "noise_precision":  # of each user's cluster
             result[f"mean log {name}"] = np.log(values).mean(axis=2)
+        elif name == "group_sd":
+            result |= {f"log {name}[{i}]": np.log(values[..., i]) for i in range(values.shape[2])}
         elif values.ndim == 3:
             result |= {f"{name}[{i}]": values[..., i] for i in range(values.shape[2])}
         else:

@@ -9,13 +9,14 @@ from dualview.posterior import Posterior, diagnostics
 from dualview.report import words
 from dualview.report.numbers import number
 from dualview.report.pictures import chain_lines
+from dualview.report.vocabulary import THREADS, Vocabulary
 
 _FIRST = ("n_clusters", "log alpha", "log noise_precision", "mean latent", "log_joint")
 _MOST_ROWS = 10
-_ANCHORS = 20  # users whose catalytic powers are looked at
+_ANCHORS = 20  # users whose latent coefficients are looked at
 
 
-def diagnostics_section(post: Posterior) -> dict[str, Any]:
+def diagnostics_section(post: Posterior, called: Vocabulary = THREADS) -> dict[str, Any]:
     """The verdict, and a row per quantity: those that every run has, then those that are farthest from converged."""
     scalars = post.scalars(_ANCHORS)
     table = diagnostics.table(scalars, brief=True)
@@ -26,7 +27,7 @@ def diagnostics_section(post: Posterior) -> dict[str, Any]:
         row = table.loc[name]
         rows.append(
             {
-                "name": _readable(str(name), post),
+                "name": _readable(str(name), post, called),
                 "mean": number(float(row["mean"])),
                 "r_hat": f"{row['r_hat']:.2f}" if np.isfinite(row["r_hat"]) else number(float(row["r_hat"])),
                 "ess": number(float(row[["ess_bulk", "ess_tail"]].min())),
@@ -42,19 +43,21 @@ def diagnostics_section(post: Posterior) -> dict[str, Any]:
     }
 
 
-def _readable(name: str, post: Posterior) -> str:
+def _readable(name: str, post: Posterior, called: Vocabulary) -> str:
     """With the users' ids in the place of their positions."""
     plain = {
         "n_clusters": "number of roles",
         "log alpha": "concentration α (log)",
         "log noise_precision": "noise precision (log)",
-        "mean latent": "mean catalytic power",
+        "mean latent": f"mean {called.power}",
         "log_joint": "log joint density",
     }
     if name in plain:
         return plain[name]
     if one := re.fullmatch(r"latent\[(\d+)\]", name):
-        return f"catalytic power of {post.user_ids[int(one[1])]}"
+        return f"{called.power} of {post.user_ids[int(one[1])]}"
+    if part := re.fullmatch(r"latent\[(\d+), (\d+)\]", name):
+        return f"{post.latent_names[int(part[2])]} of {post.user_ids[int(part[1])]}"
     if pair := re.fullmatch(r"users (\d+) and (\d+) together", name):
         return f"{post.user_ids[int(pair[1])]} and {post.user_ids[int(pair[2])]} in one role"
     if cell := re.fullmatch(r"features\.cells\[(\d+)\]", name):
@@ -63,7 +66,8 @@ def _readable(name: str, post: Posterior) -> str:
         names = [] if post.codebook is None else [column.name for column in post.codebook.nominal]
         return f"how alike {names[int(category[1])]} is in all roles"
     if base := re.fullmatch(r"(log )?(features|behavior)\.(\w+?)(?:\[(\d+)\])?", name):
-        what = {"features": "the features", "behavior": "catalytic powers"}[base[2]]
-        what = what if base[4] is None else post.feature_names[int(base[4])]
+        what = {"features": "the features", "behavior": called.powers}[base[2]]
+        if base[4] is not None:
+            what = (post.feature_names if base[2] == "features" else post.latent_names)[int(base[4])]
         return f"{base[3].replace('_', ' ').replace('dof', 'degrees of freedom')} of {what}{' (log)' if base[1] else ''}"
     return name

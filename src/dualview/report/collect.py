@@ -18,13 +18,16 @@ from dualview.posterior.imputation import imputed_of_fit
 from dualview.posterior.partition import PartitionEstimate
 from dualview.posterior.profiles import MeanLatent, Profile, level_shares, mean_latent, profile, ranks_of, separation
 from dualview.report import pictures, words
+from dualview.report.answers import curves_section, effects_section, vectors_section
 from dualview.report.checks import diagnostics_section
 from dualview.report.comparison import comparison_section
-from dualview.report.extras import ForumFiles, Predicted, read_activity, read_forum_files, read_predictions
+from dualview.report.extras import Predicted, read_activity, read_forum_files, read_predictions
 from dualview.report.fits import fits_section
 from dualview.report.model_fit import model_fit_section
 from dualview.report.numbers import decimals, estimate, number, rounded, share, value_text
 from dualview.report.settings import settings_section
+from dualview.report.vocabulary import vocabulary
+from dualview.runs.about_answers import read_about
 from dualview.runs.run import opened
 
 Array = NDArray[np.float64]
@@ -46,20 +49,24 @@ def collect_run(folder: Path) -> dict[str, Any]:
     """Everything a report says about the finished run in a folder."""
     plots.require_matplotlib()
     run = _Run(folder)
-    predicted = read_predictions(folder)
+    predicted = read_predictions(folder, run.called)
     return {
+        "called": run.called,
         "title": words.title(folder, run.forum.settings),
         "notes": [words.sentence(note) for note in run.forum.settings.get("notes", [])],
-        "words": words.overview(run.post, run.n_roles, run.forum.settings),
+        "words": words.overview(run.post, run.n_roles, run.forum.settings, run.about),
         "roles": _roles(run),
         "power": _power(run),
+        "vectors": vectors_section(run.post, run.profiles, run.looks),
+        "effects": None if run.about is None else effects_section(run.post),
+        "curves": None if run.about is None else curves_section(run.post, run.about, run.profiles, run.looks),
         "map": _map(run),
         "users": _users(run),
         "similarity": _similarity(run),
-        "predictions": _predictions(predicted, run.forum),
+        "predictions": _predictions(predicted, run),
         "comparison": comparison_section(run.forum.evaluation),
-        "fits": fits_section(folder, run.post),
-        "diagnostics": diagnostics_section(run.post),
+        "fits": fits_section(folder, run.post, run.called),
+        "diagnostics": diagnostics_section(run.post, run.called),
         "model_fit": model_fit_section(folder, run.post),
         "settings": settings_section(folder, run.forum.settings),
         "data": _data(run),
@@ -77,6 +84,8 @@ class _Run:
         self.n_roles = int(self.labels.max()) + 1
         self.ids = self.post.user_ids
         self.forum = read_forum_files(folder)
+        self.about = read_about(folder)
+        self.called = vocabulary(self.about)
         self.features, self.names, self.units = self.post.features, self.post.feature_names, ""
         self.columns: list[Column | None] = [None] * len(self.names)  # of a table of mixed kinds
         self.cells, self.codebook = self.post.cells, self.post.codebook
@@ -216,7 +225,7 @@ def _power(run: _Run) -> Section:
         )
     return {
         "missing": None,
-        "intro": words.power_intro(run.post, run.forum.settings, _FEWEST_DRAWS),
+        "intro": words.power_intro(run.post, run.forum.settings, _FEWEST_DRAWS, run.about),
         "rows": rows,
         "most_dots": _MOST_DOTS if max(len(item.users) for item in run.profiles) > _MOST_DOTS else None,
         "ticks": [{"at": axis.place(tick), "text": number(tick)} for tick in axis.ticks],
@@ -237,7 +246,8 @@ def _map(run: _Run) -> Section:
     if run.features is None and run.latent is None:
         return {"missing": "There is nothing to map: the run has neither features nor latent coefficients."}
     chosen = [run.names[j] for j in run.by_separation[:2]]
-    return {"missing": None, "intro": words.map_intro(run.features is not None, run.latent is not None, chosen)}
+    intro = words.map_intro(run.features is not None, run.latent is not None, chosen, run.called)
+    return {"missing": None, "intro": intro}
 
 
 def _users(run: _Run) -> Section:
@@ -254,19 +264,20 @@ def _similarity(run: _Run) -> Section:
     return {"missing": None, "picture": pictures.similarity(run.model), "intro": words.similarity_intro(run.post)}
 
 
-def _predictions(predicted: Predicted | str, forum: ForumFiles) -> Section:
+def _predictions(predicted: Predicted | str, run: _Run) -> Section:
     if isinstance(predicted, str):
         return {"missing": predicted}
     scores = predicted.scores()
     return {
         "missing": None,
-        "words": words.predictions(scores, forum.settings),
-        "scores": words.score_rows(scores),
+        "words": words.predictions(scores, run.forum.settings, run.called),
+        "scores": words.score_rows(scores, run.called),
         "pictures": [
             {
                 **pictures.predictions(predicted.distribution, predicted.outcome),
-                "alt": words.predictions_alt(scores),
-                "caption": "Predictions of test threads beside what came, from the smallest outcome to the largest.",
+                "alt": words.predictions_alt(scores, run.called),
+                "caption": f"Predictions of test {run.called.observations} beside what came, from the smallest outcome to the "
+                "largest.",
             },
             {
                 **pictures.calibration(predicted.distribution, predicted.outcome),
@@ -282,7 +293,7 @@ def _data(run: _Run) -> dict[str, Any]:
     shown = run.shown
     columns: list[dict[str, Any]] = []
     if run.latent is not None:
-        columns.append({"name": words.POWER, "values": rounded(run.latent_median[shown])})
+        columns.append({"name": run.called.power, "values": rounded(run.latent_median[shown])})
         columns[0] |= {"low": rounded(run.low[shown]), "high": rounded(run.high[shown])}
         columns[0]["decimals"] = decimals(float(np.median(run.high - run.low)))
     first = len(columns)

@@ -6,6 +6,7 @@ roles.json, evaluation.json: settings and facts, labels of roles, scores of comp
 """
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from dualview.errors import FileError
 from dualview.inputs.tables import read_table
 from dualview.outcomes import NormalMixture, Parts
+from dualview.report.vocabulary import THREADS, Vocabulary
 
 Array = NDArray[np.float64]
 
@@ -69,27 +71,41 @@ class _WithLevels(NormalMixture):
         return self._level if np.array_equal(y, self._outcome) else super().cdf(y)
 
 
-def read_predictions(folder: Path) -> Predicted | str:
+def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | str:
     """predictions.csv of 'dualview predict'; in words why there is nothing to show, where there is not."""
-    path = folder / "predictions.csv"
+    path, many = folder / "predictions.csv", called.observations
     if not path.is_file():
         return (
-            "This run has no predictions of test threads. To add them, keep some threads out of the fit, then: "
-            "dualview predict RUN test_threads.csv, and make this report again."
+            f"This run has no predictions of test {many}. To add them, keep some {many} out of the fit, then: "
+            f"dualview predict RUN test_{many}.csv, and make this report again."
         )
     table = read_table(path)
+    if "log_probability" in table or any(str(name).startswith("probability") for name in table):
+        return _probabilities_in_words(table, many)
     centre = "median" if "median" in table else "mean"
     if centre not in table or "sd" not in table:
         raise FileError(f"{path} must have columns median (or mean) and sd; it has {', '.join(map(str, table.columns))}.")
     if "outcome" not in table:
-        return "predictions.csv has no column 'outcome': what came of these threads is not known, so nothing can be checked."
+        return f"predictions.csv has no column 'outcome': what came of these {many} is not known, so nothing can be checked."
     columns = [name for name in (centre, "sd", "outcome", "log_density", "level") if name in table]
     values = {name: pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float) for name in columns}
     usable = np.isfinite(np.column_stack(list(values.values()))).all(axis=1) & (values["sd"] > 0)
     if not usable.any():
-        return "predictions.csv has no thread with a prediction and an outcome."
+        return f"predictions.csv has no {called.observation} with a prediction and an outcome."
     values = {name: column[usable] for name, column in values.items()}
     return Predicted(values[centre], values["sd"], values["outcome"], values.get("log_density"), values.get("level"))
+
+
+def _probabilities_in_words(table: pd.DataFrame, many: str) -> str:
+    """What predictions of yes-or-no outcomes say."""
+    if "log_probability" not in table:
+        return f"{len(table):,} {many} were predicted (predictions.csv); what came of them is not known."
+    loss = -float(table["log_probability"].mean())
+    n_levels = max(2, sum(str(name).startswith("probability_") for name in table))
+    return (
+        f"{len(table):,} {many} were predicted (predictions.csv): log loss {loss:.3f} each; the same probability for all "
+        f"{n_levels} outcomes would have {math.log(n_levels):.3f}."
+    )
 
 
 def read_activity(folder: Path, users: list[str]) -> pd.DataFrame | None:

@@ -7,10 +7,11 @@ from typing import Any
 from dualview.posterior import Posterior
 from dualview.report.numbers import tenths
 from dualview.report.pictures import Axis
+from dualview.report.vocabulary import THREADS, Vocabulary
 from dualview.runs.rankings import FILE, Fit, Ranking, own_digest
 
 NOT_COMPARED = (
-    "This run was not compared with other fits to its threads. To choose between a fit with a link and one without, or between "
+    "This run was not compared with other fits to its {many}. To choose between a fit with a link and one without, or between "
     "numbers of clusters: dualview report RUN --against OTHER."
 )
 OUTDATED = (
@@ -25,9 +26,9 @@ _THIS = {
     "place not sure": "whose place is not sure",
 }
 _EXPLAINED = (
-    "The score of a fit (elpd) adds up, over all threads, the log density of the outcome as predicted from the other threads: "
+    "The score of a fit (elpd) adds up, over all {many}, the log density of the outcome as predicted from the other {many}: "
     "leave-one-out, computed from the draws without fitting again (PSIS-LOO). More is better; up to two standard errors "
-    "behind the best, a fit cannot be told apart from it. Where a fit or the first one has unsure threads, its place is not "
+    "behind the best, a fit cannot be told apart from it. Where a fit or the first one has unsure {many}, its place is not "
     "sure."
 )
 _PICTURE = (
@@ -35,11 +36,11 @@ _PICTURE = (
 )
 
 
-def fits_section(folder: Path, post: Posterior) -> dict[str, Any]:
+def fits_section(folder: Path, post: Posterior, called: Vocabulary = THREADS) -> dict[str, Any]:
     """A row per fit, the best first, and what to think of it."""
     path = folder / FILE
     if not path.is_file():
-        return {"missing": NOT_COMPARED}
+        return {"missing": NOT_COMPARED.format(many=called.observations)}
     ranking, own = Ranking.load(path), own_digest(folder, post)
     this = next((fit for fit in ranking.fits if fit.made_with == own), None)
     if this is None:
@@ -49,7 +50,7 @@ def fits_section(folder: Path, post: Posterior) -> dict[str, Any]:
     return {
         "missing": None,
         "words": [f"{verdict} This page is about {this.name!r}, {_THIS[ranking.standing(this)]}.", *warnings],
-        "explained": _EXPLAINED,
+        "explained": _EXPLAINED.format(many=called.observations),
         "picture": _PICTURE,
         "n_threads": ranking.n_threads,
         "zero": axis.place(0.0),

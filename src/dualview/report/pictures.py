@@ -3,7 +3,7 @@
 import base64
 import io
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +100,44 @@ def chain_lines(values: Array) -> dict[str, Any]:
         for chain, line in enumerate(y)
     ]
     return {"width": width, "height": height, "lines": lines}
+
+
+class Band(NamedTuple):
+    """Lower end, median and upper end of a curve at points along an axis."""
+
+    low: Array
+    median: Array
+    high: Array
+
+
+class Curves(NamedTuple):
+    """Curves of several roles over the same points."""
+
+    name: str
+    at: Array
+    bands: list[Band]
+
+
+def curves(panels: list[Curves], label: str, colors: list[str]) -> dict[str, Any]:
+    """A panel for each column, a line with its band for each role."""
+    from matplotlib.figure import Figure
+
+    n_across = min(len(panels), 3)
+    n_down = -(-len(panels) // n_across)
+    size = (3.4 * n_across, 2.8 * n_down)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(n_down, n_across, squeeze=False, sharey=True)
+    for ax in axes.flat[len(panels) :]:
+        ax.remove()
+    for panel, ax in zip(panels, axes.flat, strict=False):
+        for role, band in enumerate(panel.bands):
+            ax.fill_between(panel.at, band.low, band.high, color=colors[role], alpha=0.2, linewidth=0)
+            ax.plot(panel.at, band.median, color=colors[role], label=f"role {role}")
+        ax.set_xlabel(panel.name)
+    for row in axes:
+        row[0].set_ylabel(label)
+    axes[0, 0].legend(frameon=False, fontsize="small")
+    return _encoded(figure, size)
 
 
 class Axis:

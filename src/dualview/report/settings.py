@@ -9,7 +9,7 @@ from dualview._version import __version__
 from dualview.errors import FileError
 from dualview.report.extras import read_json
 from dualview.runs.run import Request
-from dualview.settings import column_option_name, command_words, defaults, option_words
+from dualview.settings import AnswerSettings, column_option_name, command_words, defaults, option_words
 
 
 def settings_section(folder: Path, forum: dict[str, Any]) -> dict[str, Any]:
@@ -58,12 +58,18 @@ def fit_command(request: Request) -> str:
     words += ["--out", "run"]
     if request.outcomes is not None:
         words += option_words("outcomes", Path(request.outcomes).name)
-    words += command_words(request, without=("users", "threads", "outcomes", "columns", "settings"))
+    words += command_words(request, without=("users", "threads", "outcomes", "columns", "settings", "answers"))
+    words += _answers_words(request.answers)
     words += command_words(request.settings, without=("seed", *request.settings.unused))
     for name, usual in defaults(request.columns).items():
         if (value := getattr(request.columns, name)) != usual:
             words += option_words(column_option_name(name), value)
     return shlex.join([*words, *option_words("seed", request.settings.seed)])
+
+
+def _answers_words(answers: AnswerSettings) -> list[str]:
+    items = [] if answers.items is None else option_words("items", Path(answers.items).name)
+    return command_words(answers, without=("items",)) + items
 
 
 def _is_digest(value: Any) -> bool:

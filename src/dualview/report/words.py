@@ -10,10 +10,13 @@ from dualview.posterior import Posterior
 from dualview.posterior.certainty import certainty_text
 from dualview.posterior.partition import PartitionEstimate
 from dualview.report.numbers import counted, listed, number, share
+from dualview.report.vocabulary import THREADS, Vocabulary, vocabulary
+from dualview.runs.about_answers import AboutAnswers
 
-POWER = "catalytic power"
-NO_LATENT = "The run was fitted without threads, so there are no latent coefficients: roles come from features alone."
-SEVERAL_LATENT = "Each user has several latent coefficients; there is a picture for one only."
+NO_LATENT = (
+    "The run was fitted without threads or answers, so there are no latent coefficients: roles come from features alone."
+)
+SEVERAL_LATENT = "Each user has several latent coefficients: see the table of latent vectors."
 _HIGH, _LOW = 0.75, 0.25  # a median above the upper, or below the lower, quartile of all users
 _MOST_NAMES = 4
 
@@ -33,25 +36,27 @@ def sentence(note: str) -> str:
     return f"{note[:1].upper()}{note[1:]}{'' if note.endswith('.') else '.'}"
 
 
-def overview(post: Posterior, n_roles: int, forum: dict[str, Any]) -> list[str]:
+def overview(post: Posterior, n_roles: int, forum: dict[str, Any], about: AboutAnswers | None = None) -> list[str]:
     """What was done, in a few paragraphs."""
-    has_features, has_threads = post.has_features, "latent" in post
     return [
-        _data_sentence(post, has_features, has_threads) + _forum_sentence(forum),
-        _model_sentence(post, has_features, has_threads),
+        _data_sentence(post, about) + _forum_sentence(forum),
+        _model_sentence(post, about),
         f"A Gibbs sampler ran {counted(post.n_chains, 'chain', 'chains')}; {_draws(post)}. The partition that is closest to "
         f"all of them has {counted(n_roles, 'role', 'roles')}, and the rest of this page is about these.",
     ]
 
 
-def _data_sentence(post: Posterior, has_features: bool, has_threads: bool) -> str:
+def _data_sentence(post: Posterior, about: AboutAnswers | None) -> str:
     users = counted(post.n_users, "user", "users")
     parts = []
-    if has_features:
+    if post.has_features:
         names = fitted_names(post)
         shown = listed(names) if len(names) <= 12 else f"{', '.join(names[:12])} and {len(names) - 12} more"
         parts.append(f"by {counted(len(names), 'feature', 'features')} ({shown})")
-    if has_threads:
+    if about is not None:
+        called = vocabulary(about)
+        parts.append(f"by {counted(about.n, called.observation, called.observations)} of their own")
+    elif "latent" in post:
         n = post.n_observations
         parts.append(f"by what came of {'the threads' if n is None else counted(n, 'thread', 'threads')} they took part in")
     return f"{users} are described {' and '.join(parts)}."
@@ -73,18 +78,33 @@ def _forum_sentence(forum: dict[str, Any]) -> str:
     )
 
 
-def _model_sentence(post: Posterior, has_features: bool, has_threads: bool) -> str:
-    alike = " and ".join(
-        [*(["in their features"] if has_features else []), *(["in what they add to threads"] if has_threads else [])]
-    )
+def _model_sentence(post: Posterior, about: AboutAnswers | None) -> str:
+    has_latent = "latent" in post
+    parts = ["in their features"] if post.has_features else []
+    alike = " and ".join([*parts, *([vocabulary(about).alike] if has_latent else [])])
     number_of = "was inferred from the data" if post.n_clusters is None else f"was set to {post.n_clusters}"
     text = f"The model sorts users into roles, groups that are alike {alike}; the number of roles {number_of}."
-    if has_threads:
+    if about is not None:
+        return f"{text} {_ANSWERS[about.kind].format(outcome=about.outcome)} {_ASSOCIATION}"
+    if has_latent:
         text += (
             " The outcome of a thread is taken as the sum of its participants' latent coefficients, here called catalytic "
             "powers, plus noise. A coefficient says what tends to come with a user's participation, not what it causes."
         )
     return text
+
+
+_ASSOCIATION = "A coefficient says what tends to come with a column, not what it causes."
+_ANSWERS = {
+    "regression": "Each user has a regression of its own: {outcome} is a sum of columns times the user's latent coefficients, "
+    "plus noise.",
+    "binary": "Each user has a logistic regression of its own: the log odds of {outcome} are a sum of columns times the user's "
+    "latent coefficients.",
+    "ordinal": "Each user has an ordinal regression of its own: the log odds of a higher {outcome} are a sum of columns times "
+    "the user's latent coefficients, less a cut point for each step between levels.",
+    "choices": "The log odds that a user chooses one item over another are a sum of the differences between them times the "
+    "user's latent coefficients.",
+}
 
 
 def _draws(post: Posterior) -> str:
@@ -151,24 +171,29 @@ def table_units(cells: Cells, codebook: Columns) -> str:
     return " ".join(parts)
 
 
-def power_intro(post: Posterior, forum: dict[str, Any], fewest: int) -> str:
+def power_intro(post: Posterior, forum: dict[str, Any], fewest: int, about: AboutAnswers | None = None) -> str:
     n_draws = post.n_chains * post.n_draws
     caution = "" if n_draws >= fewest else f" With {counted(n_draws, 'whole draw', 'whole draws')} the intervals are rough."
+    what = f"What one participation of a user adds to the {forum.get('outcome', 'outcome of a thread')}, other things equal."
+    if about is not None:
+        on = "" if about.kind == "regression" else " on the scale of log odds"
+        what = f"The coefficient of {about.parts(['latent'])[0]}{on}, user by user."
     return (
-        f"What one participation of a user adds to the {forum.get('outcome', 'outcome of a thread')}, other things equal. The "
+        f"{what} The "
         "marker is the posterior median of the mean over the members of a role, the bar its 95 % interval, light dots are the "
         f"members' medians one by one. The dashed line is the mean of those dots over all users, the solid one zero.{caution}"
     )
 
 
-def map_intro(has_features: bool, has_latent: bool, chosen: list[str]) -> str:
+def map_intro(has_features: bool, has_latent: bool, chosen: list[str], called: Vocabulary = THREADS) -> str:
     text = "A marker per user, by role. Point at one, or touch it, to see who it is."
     if has_features and len(chosen) > 1:
-        text += f" It starts with the two features that tell the roles apart best, {listed(chosen)}; choose others, or {POWER}."
+        text += f" It starts with the two features that tell the roles apart best, {listed(chosen)}"
+        text += f"; choose others, or {called.power}."
     elif not has_features:
-        text += " The run has no features, so users are placed by what they add to threads and by their certainty."
+        text += " The run has no features, so users are placed by their {called.power} and by their certainty."
     if has_features and not has_latent:
-        text = text.replace(f"; choose others, or {POWER}", "; others can be chosen")
+        text = text.replace(f"; choose others, or {called.power}", "; others can be chosen")
     return text
 
 
@@ -199,7 +224,7 @@ def similarity_intro(post: Posterior) -> str:
     )
 
 
-def predictions(scores: dict[str, Any], forum: dict[str, Any]) -> list[str]:
+def predictions(scores: dict[str, Any], forum: dict[str, Any], called: Vocabulary = THREADS) -> list[str]:
     """How good the predictions are, and whether their intervals can be believed."""
     r2 = scores["r2"]
     if not np.isfinite(r2):
@@ -210,9 +235,10 @@ def predictions(scores: dict[str, Any], forum: dict[str, Any]) -> list[str]:
         strength = (
             f"The predictions explain {share(r2)} of the variance of these outcomes{', which is little' if r2 < 0.1 else ''}."
         )
+    predicted = counted(scores["n"], called.observation, called.observations)
     return [
-        f"{counted(scores['n'], 'thread', 'threads')} with known outcomes were predicted (predictions.csv). {strength}",
-        f"{_calibration(scores)} {_origin(forum)}",
+        f"{predicted} with known outcomes were predicted (predictions.csv). {strength}",
+        f"{_calibration(scores)} {_origin(forum, called)}",
     ]
 
 
@@ -233,27 +259,29 @@ def _fault(inside: float, level: float) -> str:
     return "narrow" if inside < level else "wide"
 
 
-def _origin(forum: dict[str, Any]) -> str:
+def _origin(forum: dict[str, Any], called: Vocabulary) -> str:
     if "test_threads" not in forum:
-        return "If these threads were part of the fit, none of this says anything about threads to come."
+        many = called.observations
+        return f"If these {many} were part of the fit, none of this says anything about {many} to come."
     since = forum.get("cut")
     return f"These threads began after all those of the fit{f', from {since[:10]} on' if since else ''}."
 
 
-def score_rows(scores: dict[str, Any]) -> list[tuple[str, str]]:
+def score_rows(scores: dict[str, Any], called: Vocabulary = THREADS) -> list[tuple[str, str]]:
     return [
-        ("threads", f"{scores['n']:,}"),
-        ("negative log-likelihood per thread", number(scores["nll"], 4)),
+        (called.observations, f"{scores['n']:,}"),
+        (f"negative log-likelihood per {called.observation}", number(scores["nll"], 4)),
         ("root mean squared error", number(scores["rmse"], 4)),
         ("R² against the mean of these outcomes", number(scores["r2"], 2)),
         *((f"outcomes inside the {share(level)} interval", share(inside)) for level, inside in scores["coverage"]),
     ]
 
 
-def predictions_alt(scores: dict[str, Any]) -> str:
+def predictions_alt(scores: dict[str, Any], called: Vocabulary = THREADS) -> str:
     level, inside = scores["coverage"][-1]
     return (
-        f"Predictive medians and {share(level)} intervals of {scores['n']:,} threads sorted by outcome, with the outcomes; "
+        f"Predictive medians and {share(level)} intervals of {scores['n']:,} {called.observations} sorted by outcome, with the "
+        "outcomes; "
         f"{share(inside)} of them are inside."
     )
 

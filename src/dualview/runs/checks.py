@@ -12,7 +12,7 @@ from dualview.errors import FileError
 from dualview.files.writing import write_whole
 from dualview.posterior.model_checks import Check, Checks
 from dualview.runs.rankings import check_unchanged, own_digest
-from dualview.runs.run import Request, opened, read_inputs
+from dualview.runs.run import Request, behavior_of, opened, read_inputs
 
 FILE = "checks.json"
 _MOST_LEVELS = 2000  # of each kind in the file
@@ -21,10 +21,10 @@ _MOST_LEVELS = 2000  # of each kind in the file
 def check_run(folder: Path, *, refit: bool = True, seed: int = 0) -> str:
     """Check a finished run against the tables it was fitted to; writes checks.json, returns the checks in words."""
     request, model = Request.load(folder), opened(folder)
-    users, threads = read_inputs(request)
+    users, observed = read_inputs(request)
     behavior = None
-    if threads is not None:
-        behavior = threads.behavior(request.intercept, users.ids)
+    if observed is not None:
+        behavior = behavior_of(request, observed, users.ids)
         check_unchanged(folder, behavior.fingerprint())
     found = model.set_params(**_settings(request)).check(behavior, refit=refit, seed=seed)
     content = {"made_with": own_digest(folder, model.posterior_), **as_plain(found)}

@@ -1,7 +1,8 @@
-"""Finished runs of the same threads, ranked by how well each predicts a thread it has not seen.
+"""Finished runs of the same observations, ranked by how well each predicts one that it has not seen.
 
-comparison.json holds a ranking: n_threads and fits, the best first, each with its name, what sets it apart in words, the scores
-of dv.compare, whether its chains have converged, and a digest of what it was made with, by which a run knows itself.
+comparison.json holds a ranking: n_threads, the number of observations, what they are called, and fits, the best first, each
+with its name, what sets it apart in words, the scores of dv.compare, whether its chains have converged, and a digest of what
+it was made with, by which a run knows itself.
 """
 
 import json
@@ -11,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from dualview.comparison import compare, standing
 from dualview.errors import FileError, InputError
 from dualview.files.digests import digest
 from dualview.files.writing import write_whole
+from dualview.inputs.answers import Answers
 from dualview.inputs.tables import Threads
 from dualview.posterior import Posterior
-from dualview.runs.run import Request, opened, read_inputs
+from dualview.runs.run import Request, behavior_of, opened, read_inputs
 
 FILE = "comparison.json"
 _SHOWN = 5
@@ -42,11 +46,12 @@ class Fit:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Fits to the same threads, the highest score first."""
+    """Fits to the same observations, the highest score first; observations: what they are called."""
 
     n_threads: int
     fits: tuple[Fit, ...]
     by: str = "observation"
+    observations: str = "threads"
 
     def standing(self, fit: Fit) -> str:
         """What a fit's place means; it is sure only where neither its scores nor the first one's are unreliable."""
@@ -59,9 +64,9 @@ class Ranking:
     def load(cls, path: Path) -> "Ranking":
         try:
             content = json.loads(path.read_text())
-            return cls(
-                int(content["n_threads"]), tuple(Fit(**fit) for fit in content["fits"]), content.get("by", "observation")
-            )
+            fits = tuple(Fit(**fit) for fit in content["fits"])
+            called = content.get("observations", "threads")
+            return cls(int(content["n_threads"]), fits, content.get("by", "observation"), called)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise FileError(f"{path} cannot be read ({error}). Make it again with 'dualview compare'.") from error
 
@@ -81,7 +86,7 @@ class Ranking:
         best, others = self.fits[0], self.fits[1:]
         close = [repr(fit.name) for fit in others if self.standing(fit) == "not told apart from the best"]
         doubtful = [repr(fit.name) for fit in others if self.standing(fit) == "place not sure"]
-        said = f"Of {len(self.fits)} fits to the same {self.n_threads:,} threads, {best.name!r} "
+        said = f"Of {len(self.fits)} fits to the same {self.n_threads:,} {self.observations}, {best.name!r} "
         if len(doubtful) == len(others):
             said += "has the highest score, but some scores are unreliable, so this is not a ranking."
         elif close:
@@ -96,11 +101,11 @@ class Ranking:
         sentences = [said]
         unsure = [f"{fit.unsure:,} in {fit.name!r}" for fit in self.fits if fit.unsure]
         if unsure:
-            left_out = "Users" if self.by == "user" else "Threads"
+            left_out = "Users" if self.by == "user" else self.observations.capitalize()
             sentences.append(
                 f"{left_out} whose score is unreliable: {_listed(unsure)}. The fit would be another without such a "
-                f"{left_out.lower()[:-1]}. If they are many, keep some threads out of the fits and compare what 'dualview "
-                "predict' says of them."
+                f"{left_out.lower()[:-1]}. If they are many, keep some {self.observations} out of the fits and compare what "
+                "'dualview predict' says of them."
             )
         unfinished = [repr(fit.name) for fit in self.fits if not fit.converged]
         if unfinished:
@@ -118,7 +123,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def rank_runs(folders: Sequence[Path], by: str = "observation") -> Ranking:
-    """Finished runs of the same threads, by leave-one-out scores of threads or of users."""
+    """Finished runs of the same observations, by leave-one-out scores of observations or of users."""
     names = short_names(folders)
     if len(names) < 2:
         raise InputError(f"Name two finished runs or more to compare; got {len(names)}.")
@@ -126,13 +131,16 @@ def rank_runs(folders: Sequence[Path], by: str = "observation") -> Ranking:
     models, described, digests, first = {}, {}, {}, None
     for name, folder in zip(names, folders, strict=True):
         models[name] = opened(folder)
-        users, threads = read_inputs(requests[name])
-        if threads is None:
-            raise InputError(f"{folder} was fitted without threads, so it predicts no outcomes.")
-        behavior = threads.behavior(requests[name].intercept, users.ids)
+        users, observed = read_inputs(requests[name])
+        if observed is None:
+            raise InputError(f"{folder} was fitted without threads or answers, so it predicts no outcomes.")
+        behavior = behavior_of(requests[name], observed, users.ids)
         check_unchanged(folder, behavior.fingerprint())
-        first = first or (folder, threads)
-        models[name].behavior_ = behavior.take(_order(folder, threads, *first))
+        called = requests[name].observations
+        first = first or (folder, observed, called)
+        if called != first[2]:
+            raise InputError(f"{folder} is a fit of {called} and {first[0]} one of {first[2]}: compare fits to the same.")
+        models[name].behavior_ = behavior.take(_order(folder, observed, *first))
         described[name] = _described(requests[name], 0 if users.features is None else users.features.shape[1])
         digests[name] = own_digest(folder, models[name].posterior_)
     table = compare(models, by=by)
@@ -142,7 +150,8 @@ def rank_runs(folders: Sequence[Path], by: str = "observation") -> Ranking:
         Fit(name, apart[name], **score, converged=models[name].posterior_.converged, made_with=digests[name])
         for name, score in scores.items()
     )
-    return Ranking(len(first[1].ids) if first else 0, tuple(fits), by)
+    assert first is not None
+    return Ranking(len(first[1].ids), tuple(fits), by, first[2])
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
@@ -182,24 +191,32 @@ def check_unchanged(folder: Path, now: dict[str, Any]) -> None:
         )
 
 
-def _order(folder: Path, threads: Threads, other: Path, wanted: Threads) -> list[int]:
-    """Where the wanted threads are among these; an error where they are not the same ones with the same outcomes."""
-    place = {thread: t for t, thread in enumerate(threads.ids)}
-    common = [thread for thread in wanted.ids if thread in place]
-    if len(common) < max(len(threads.ids), len(wanted.ids)):
+def _order(folder: Path, observed: Threads | Answers, other: Path, wanted: Threads | Answers, called: str) -> list[int]:
+    """Where the wanted observations are among these; an error where they are not the same ones with the same outcomes."""
+    place = {name: t for t, name in enumerate(observed.ids)}
+    common = [name for name in wanted.ids if name in place]
+    if len(common) < max(len(observed.ids), len(wanted.ids)):
         raise InputError(
-            f"{folder} and {other} are not of the same threads: they have {len(threads.ids)} and {len(wanted.ids)}, and "
+            f"{folder} and {other} are not of the same {called}: they have {len(observed.ids)} and {len(wanted.ids)}, and "
             f"{len(common)} in common. Fit both to the same."
         )
-    order = [place[thread] for thread in wanted.ids]
-    if threads.outcome is not None and wanted.outcome is not None:
-        differ = [wanted.ids[t] for t in np.flatnonzero(threads.outcome[order] != wanted.outcome)]
-        if differ:
-            raise InputError(
-                f"{folder} and {other} have different outcomes in {len(differ)} thread(s), such as "
-                f"{', '.join(differ[:_SHOWN])}: scores of different outcomes cannot be compared."
-            )
+    order = [place[name] for name in wanted.ids]
+    differ = [wanted.ids[t] for t in np.flatnonzero(_outcomes(observed)[order] != _outcomes(wanted))]
+    if differ:
+        raise InputError(
+            f"{folder} and {other} have different outcomes in {len(differ)} {called[:-1]}(s), such as "
+            f"{', '.join(differ[:_SHOWN])}: scores of different outcomes cannot be compared."
+        )
     return order
+
+
+def _outcomes(observed: Threads | Answers) -> NDArray[Any]:
+    """What came of each observation; of answers, with the user whose it is."""
+    if isinstance(observed, Threads):
+        return np.zeros(len(observed.ids)) if observed.outcome is None else observed.outcome
+    columns = {"user": observed.user} | ({} if observed.outcome is None else {"outcome": observed.outcome})
+    rows = pd.DataFrame(columns) if observed.choices is None else observed.choices.assign(**columns)
+    return np.array(["\0".join(map(str, row)) for row in rows.itertuples(index=False)], dtype=object)
 
 
 def _described(request: Request, n_features: int) -> dict[str, str]:
@@ -208,6 +225,7 @@ def _described(request: Request, n_features: int) -> dict[str, str]:
         "features": f"{n_features or 'no'} feature{'' if n_features == 1 else 's'}",
         "covariates": f"covariates {', '.join(request.covariates)}" if request.covariates else "no covariates",
         "intercept": "intercept" if request.intercept else "no intercept",
+        **request.answers.described(),
         **request.settings.described(),
     }
 

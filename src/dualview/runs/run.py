@@ -16,6 +16,7 @@ import pandas as pd
 from dualview.columns import read_columns_file
 from dualview.errors import ConvergenceWarning, DegenerateError, FileError, InputError
 from dualview.files.writing import make_folder, write_whole
+from dualview.inputs.answers import OBSERVATIONS, Answers, read_answers
 from dualview.inputs.tables import Threads, Users, read_threads, read_users
 from dualview.mixture import DualViewMixture
 from dualview.partitions.alpha import concentration_from_text
@@ -23,7 +24,8 @@ from dualview.partitions.choice import partition_process
 from dualview.posterior import Posterior, load
 from dualview.posterior.certainty import certainty_text
 from dualview.posterior.profiles import table_profile
-from dualview.settings import Columns, Settings, check_values, setting_names
+from dualview.runs.about_answers import write_about
+from dualview.settings import AnswerSettings, Columns, Settings, check_values, setting_names
 
 
 def check_settings(settings: Settings) -> None:
@@ -46,7 +48,8 @@ class Longer:
 class Request:
     """Everything that was asked of a fit. Paths are absolute, so that a run can be resumed from anywhere.
 
-    kinds: a file that says what the columns of the table of users are.
+    threads: the table of observations, which are threads unless ``answers`` names another kind. kinds: a file that says what
+    the columns of the table of users are.
     """
 
     users: str | None
@@ -58,9 +61,38 @@ class Request:
     drop_unknown: bool = False
     kinds: str | None = None
     settings: Settings = field(default_factory=Settings)
+    answers: AnswerSettings = field(default_factory=AnswerSettings)
 
     def __post_init__(self) -> None:
         check_settings(self.settings)
+        check_values(AnswerSettings, {"kind": self.answers.kind})
+        self._check_answers()
+
+    def _check_answers(self) -> None:
+        """Raise where options are for another kind of observations than the one asked for."""
+        asked, kind = self.answers, self.answers.kind
+        own = {"--by": asked.columns, "--no-intercept": asked.no_intercept, "--items": asked.items}
+        own |= {"--item-intercept": asked.item_intercept, "--common": asked.common, "--groups": asked.groups}
+        own |= {"--levels": asked.levels}
+        others = {"--outcomes": self.outcomes, "--covariates": self.covariates, "--intercept": self.intercept}
+        taken: set[str] = set() if kind == "threads" else {"--by", "--common", "--groups"}
+        taken |= {"choices": {"--items", "--item-intercept"}, "threads": set()}.get(kind, {"--no-intercept"})
+        taken |= {"--levels"} if kind == "ordinal" else set()
+        given = [option for option, value in own.items() if value and option not in taken]
+        given += [option for option, value in others.items() if value and kind != "threads"]
+        if not given:
+            return
+        advice = {
+            "--outcomes": "The outcome is a column of the answers: name it with --outcome.",
+            "--covariates": "Name the columns with --by.",
+            "--intercept": "Users have an intercept each, unless --no-intercept is given." if kind != "choices" else "",
+        }.get(given[0], "Name what was observed: --kind regression, binary, ordinal or choices." if kind == "threads" else "")
+        raise InputError(f"{given[0]} is not for --kind {kind}. {advice}".rstrip())
+
+    @property
+    def observations(self) -> str:
+        """What the observations are called."""
+        return OBSERVATIONS[self.answers.kind]
 
     def longer(self, more: Longer) -> "Request":
         """The same for longer chains; a summary keeps the same spacing between its whole draws."""
@@ -84,6 +116,8 @@ class Request:
     def save(self, folder: Path) -> None:
         content = asdict(self)
         content |= content.pop("settings")  # all in one, as runs have always been written
+        if self.answers == AnswerSettings():
+            del content["answers"]
         write_whole(folder / "request.json", json.dumps(content, indent=2).encode())
 
     @classmethod
@@ -97,18 +131,21 @@ class Request:
             columns = Columns(**content.pop("columns"))
             covariates = tuple(content.pop("covariates"))
             settings = Settings(**{name: content.pop(name) for name in setting_names(Settings) if name in content})
-            return cls(**content, columns=columns, covariates=covariates, settings=settings)
+            answers: dict[str, Any] = content.pop("answers", {})
+            answers |= {name: tuple(value) for name, value in answers.items() if isinstance(value, list)}
+            asked = AnswerSettings(**answers)
+            return cls(**content, columns=columns, covariates=covariates, settings=settings, answers=asked)
         except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
             raise FileError(f"{path} cannot be read ({error}): it is damaged. Fit again into another folder.") from error
 
 
 def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
     """Fit what is asked, or continue where the folder's files stop; returns a summary in words."""
-    users, threads = read_inputs(request)
-    behavior = None if threads is None else threads.behavior(request.intercept, users.ids)
+    users, observed = read_inputs(request)
+    behavior = None if observed is None else behavior_of(request, observed, users.ids)
     make_folder(folder)
-    if not quiet and threads is not None:
-        for note in threads.notes:
+    if not quiet and observed is not None:
+        for note in observed.notes:
             print(f"dualview: {note}", file=sys.stderr)
     model = estimator(request.settings, folder, n_jobs, quiet)
     if request.kinds is not None:
@@ -119,6 +156,8 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
     _fit(model, features, behavior, request, folder)
     model.posterior_.save(folder / "posterior.nc")
     write_whole(folder / "users.csv", user_table(model).to_csv(index=False).encode())
+    if isinstance(observed, Answers):
+        write_about(folder, observed, request.answers)
     check_whole(model.posterior_, request.settings, f"'dualview resume {folder}', or the same command, continues it")
     text = summary_text(summarise(folder))
     if not model.posterior_.converged:
@@ -187,22 +226,51 @@ def _with_file(message: str, request: Request) -> str:
     return message if path is None else f"{path}: {message}"
 
 
-def read_inputs(request: Request) -> tuple[Users, Threads | None]:
-    """The tables of users and threads; no threads where the fit is of features alone."""
+def read_inputs(request: Request) -> tuple[Users, Threads | Answers | None]:
+    """The tables of users and of what was observed; no observations where the fit is of features alone."""
     if request.users is None:
         raise InputError("A table of users is needed, with an id for each.")
     users = read_users(Path(request.users), request.columns)
     if request.threads is None:
+        if request.answers.kind != "threads":
+            raise InputError(
+                f"--kind {request.answers.kind} needs a table of {request.observations} after that of the users, as in "
+                "'dualview fit users.csv answers.csv'."
+            )
         return users, None
-    threads = read_threads(
-        Path(request.threads),
-        users.ids,
-        request.columns,
-        outcomes=None if request.outcomes is None else Path(request.outcomes),
+    return users, read_observations(request, Path(request.threads), users.ids)
+
+
+def read_observations(
+    request: Request,
+    path: Path,
+    users: list[str],
+    *,
+    outcomes: Path | None = None,
+    drop_unknown: bool | None = None,
+    need_outcome: bool = True,
+) -> Threads | Answers:
+    """Observations of users with these ids: those of the request, or new ones of the same kind."""
+    drop = request.drop_unknown if drop_unknown is None else drop_unknown
+    if request.answers.kind != "threads":
+        return read_answers(path, users, request.columns, request.answers, drop_unknown=drop, need_outcome=need_outcome)
+    columns = replace(request.columns, outcome=request.answers.outcome or request.columns.outcome)
+    if outcomes is None and need_outcome and request.outcomes is not None:
+        outcomes = Path(request.outcomes)
+    return read_threads(
+        path,
+        users,
+        columns,
+        outcomes=outcomes,
         covariates=request.covariates,
-        drop_unknown=request.drop_unknown,
+        drop_unknown=drop,
+        need_outcome=need_outcome,
     )
-    return users, threads
+
+
+def behavior_of(request: Request, observed: Threads | Answers, users: list[str]) -> Any:
+    """The behaviour that the observations of users with these ids are."""
+    return observed.behavior(users) if isinstance(observed, Answers) else observed.behavior(request.intercept, users)
 
 
 def check_folder(folder: Path) -> None:
@@ -235,46 +303,6 @@ def user_table(model: DualViewMixture) -> pd.DataFrame:
             table[f"{prefix}_median"] = medians[:, j]
             table[f"{prefix}_low"], table[f"{prefix}_high"] = intervals[:, j].T
     return table
-
-
-def predict_run(
-    folder: Path,
-    threads: Path,
-    out: Path,
-    probability: float = 0.95,
-    drop_unknown: bool = False,
-    outcomes: Path | None = None,
-) -> str:
-    """Predict the outcomes of new threads of known users; writes a table, returns a line of words."""
-    model = opened(folder)
-    request = Request.load(folder)
-    new = read_threads(
-        threads,
-        model.posterior_.user_ids,
-        request.columns,
-        outcomes=outcomes,
-        covariates=request.covariates,
-        drop_unknown=drop_unknown,
-        need_outcome=False,
-    )
-    predicted: Any = model.predict_outcome(new.behavior(request.intercept))  # normal, since they are threads
-    low, high = predicted.interval(probability).T
-    table = pd.DataFrame({"thread": new.ids, "median": predicted.median, "mean": predicted.mean, "sd": predicted.std})
-    table = table.assign(low=low, high=high)
-    words = f"{len(table)} threads predicted"
-    if new.outcome is not None:
-        table["outcome"] = new.outcome
-        table["log_density"], table["level"] = predicted.log_density(new.outcome), predicted.cdf(new.outcome)
-        inside = np.mean((new.outcome >= low) & (new.outcome <= high))
-        words += (
-            f"; negative log-likelihood {predicted.nll(new.outcome):.3f}, {inside:.0%} inside the {probability:.0%} interval"
-        )
-    write_whole(out, table.to_csv(index=False).encode())
-    n_unsure = int(predicted.mean_unsure.sum())
-    if n_unsure:
-        words += f"; the means of {n_unsure} rest on few draws and need not exist: use medians and intervals"
-    notes = "".join(f"\ndualview: {note}" for note in new.notes)
-    return f"{words}. Wrote {out}.{notes}"
 
 
 def summarise(folder: Path) -> dict[str, Any]:

@@ -104,9 +104,6 @@ class TestFit:
             dv.DualViewMixture(behavior_prior="guess").fit(X, behavior)
         with pytest.raises(InputError, match=r"feature_prior must be a GaussianPrior.*or None; got 'likelihood'"):
             dv.DualViewMixture(feature_prior="likelihood").fit(X, behavior)
-        other = dv.UserRegression([0, 1], [[1.0], [2.0]], [1.0, 2.0], n_users=N_USERS)
-        with pytest.raises(InputError, match="is for SharedOutcome; this is a UserRegression"):
-            dv.DualViewMixture(behavior_prior="likelihood").fit(X, other)
         monkeypatch.setattr(restricted, "_MOST_USERS", 50)
         with pytest.raises(InputError, match="up to 50 users; there are 60"):
             behavior.likely_prior()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Likelihood, Params, Prior
+from dualview.behaviors.base import Likelihood, Params, Prior, Recentered
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.distributions import G, Normal
 from dualview.numerics.hyperprior import Hyperprior
@@ -192,6 +192,11 @@ class LinkedLikelihood(Likelihood):
     def relocate(self, rng: np.random.Generator, deviations: Array, params: Params, locations: Locations) -> Array | None:
         """As the likelihood inside does: moving g moves f as much."""
         return self.inner.relocate(rng, self.functions(deviations, params), self._own(params), locations)
+
+    def recenter(self, rng: np.random.Generator, params: Params, base_mean: Array) -> Recentered | None:
+        """As the likelihood inside does: a step of g is one of f."""
+        moved = self.inner.recenter(rng, self._own(params), base_mean)
+        return None if moved is None else moved._replace(params=moved.params | self._slopes(params).params())
 
     def terms(self, rng: np.random.Generator, deviations: Array, params: Params) -> Terms:
         """Those of f: moving g moves f as much."""

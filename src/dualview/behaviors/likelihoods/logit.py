@@ -17,7 +17,7 @@ from dualview.behaviors.base import Array, Likelihood, Params, Prior
 from dualview.behaviors.likelihoods import logit_location
 from dualview.behaviors.likelihoods.logit_location import Answers, Locations
 from dualview.behaviors.likelihoods.regression import coefficient_draw
-from dualview.behaviors.panel import Panel, Users, posterior_means
+from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
 from dualview.numerics import polya_gamma
 from dualview.numerics.hyperprior import FINITE_VARIANCES
 from dualview.numerics.messages import Terms
@@ -28,12 +28,14 @@ from dualview.numerics.streams import stream_of
 class LogitPanel(Likelihood):
     """Binary observations of one user each, outcome 0 or 1.
 
-    offsets: sparse (n, C), what the coefficients e count for. constant (n,): what else the log odds hold, in the panel's order.
+    offsets: sparse (n, C), what the coefficients e count for. constant (n,): what else the log odds hold, in the panel's order;
+    offset (n,): what effects outside the mixture add to it.
     """
 
     panel: Panel
     offsets: Any
     constant: Array
+    offset: Array | None = None
 
     one_user_each = True
     hyperprior = FINITE_VARIANCES  # answers all alike leave latent vectors the tails of their prior
@@ -55,9 +57,15 @@ class LogitPanel(Likelihood):
         """+1 for yes, −1 for no."""
         return np.asarray(2.0 * self.panel.outcome - 1.0)
 
+    def with_offset(self, offset: Array) -> "LogitPanel":
+        """The same with numbers added to the log odds."""
+        _ = self._loads, self._signs  # made once for all of them
+        return with_field(self, "offset", offset)
+
     def log_odds(self, latent: Array, coefficients: Array) -> Array:
         """Of every observation, (n,)."""
         odds = self.panel.expected(latent) + self.constant
+        odds = odds if self.offset is None else odds + self.offset
         return np.asarray(odds + self.offsets @ coefficients) if self.n_coefficients else odds
 
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:  # noqa: ARG002

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.base import Array, Likelihood, Params, Prior
 from dualview.behaviors.likelihoods.conjugate import Conjugate
-from dualview.behaviors.panel import Panel, Users, posterior_means
+from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
 from dualview.distributions import G
 from dualview.numerics.messages import Terms
 
@@ -31,6 +31,8 @@ class PanelRegression(Likelihood):
     panel: Panel
     noise_prior: NoisePrior
     by_cluster: bool = False
+    offset: Array | None = None  # what is added to the locations, (n,)
+    known_noise: bool = False  # s = 1, and it is no parameter
 
     one_user_each = True
 
@@ -47,19 +49,32 @@ class PanelRegression(Likelihood):
     def _loads(self) -> tuple[Users, NDArray[np.uint32], Array, Array]:
         return self.panel.starts, self.panel.rows, self.panel.design, self.panel.squares
 
+    def with_offset(self, offset: Array) -> "PanelRegression":
+        """The same with numbers added to the locations."""
+        _ = self._loads  # made once for all of them
+        return with_field(self, "offset", offset)
+
+    def _expected(self, latent: Array) -> Array:
+        expected = self.panel.expected(latent)
+        return expected if self.offset is None else expected + self.offset
+
     def residual(self, latent: Array) -> Array:
         """Outcomes minus what was expected, (n,)."""
-        return self.panel.outcome - self.panel.expected(latent)
+        return self.panel.outcome - self._expected(latent)
 
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
         """From the posterior under the prior's centre and noise."""
         latent = posterior_means(self.panel.squares, self.panel.weighted, 1.0)
+        if self.known_noise:
+            return latent, {}
         noise = self.noise_law(self.residual(latent)).draw(rng)
         return latent, {"noise_precision": np.full(len(latent), noise) if self.by_cluster else noise}
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:  # noqa: ARG002
         """They share the noise, or it is that of each user's cluster."""
         dof = self.noise_prior.dof
+        if self.known_noise:
+            return Terms(*self._loads, self.residual(latent), np.ones(1))
         if self.by_cluster:
             noise = np.array(params["noise_precision"])
             return Terms(*self._loads, self.residual(latent), noise[self.panel.user], noise=noise, noise_dof=dof)
@@ -69,16 +84,18 @@ class PanelRegression(Likelihood):
         self,
         rng: np.random.Generator,
         latent: Array,
-        params: Params,  # noqa: ARG002
+        params: Params,
         terms: Terms,
         prior: Prior,  # noqa: ARG002
     ) -> tuple[Array, Params]:
-        """The noise; that of clusters comes from the sweep."""
+        """The noise, unless it is known; that of clusters comes from the sweep."""
+        if self.known_noise:
+            return latent, params
         return latent, {"noise_precision": terms.noise if self.by_cluster else self.noise_law(terms.residual).draw(rng)}
 
     def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:
         """With a shared noise there is nothing else to redraw."""
-        if self.by_cluster:
+        if self.by_cluster or self.known_noise or self.offset is not None:
             return None
         noise, dof = np.array([params["noise_precision"]]), self.noise_prior.dof
         terms = Terms(*self._loads, np.empty(len(self.panel.outcome)), noise, noise_dof=dof)
@@ -99,13 +116,17 @@ class PanelRegression(Likelihood):
 
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(outcome, s | latent) up to a constant; clusters are told apart by their noise, those of nobody left out."""
+        if self.known_noise:
+            return -0.5 * float((self.residual(latent) ** 2).sum())
         noise, squares = np.atleast_1d(params["noise_precision"]), self.residual(latent) ** 2
         precision = noise[self.panel.user] if self.by_cluster else noise
         likelihood = 0.5 * float((np.log(precision) - precision * squares).sum())
         return likelihood + sum(self._working_prior.log_density(float(value)) for value in np.unique(noise))
 
     def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:
-        """Of the noise; where clusters have their own, the sum over them."""
+        """Of the noise, unless it is known; where clusters have their own, the sum over them."""
+        if self.known_noise:
+            return {}
         noise, (variance, dof) = np.asarray(reported["noise_precision"]), self.noise_prior
         log_density = (0.5 * dof - 1.0) * np.log(noise) - 0.5 * dof * variance * noise
         if self.by_cluster:  # every user has that of its cluster
@@ -113,6 +134,8 @@ class PanelRegression(Likelihood):
         return {"noise_precision": np.asarray(log_density)}
 
     def draw_prior(self, rng: np.random.Generator, z: Users) -> Params:
+        if self.known_noise:
+            return {}
         prior = self._working_prior
         if not self.by_cluster:
             return {"noise_precision": prior.draw(rng)}
@@ -120,10 +143,10 @@ class PanelRegression(Likelihood):
 
     def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "PanelRegression":
         """New outcomes."""
-        noise = np.asarray(params["noise_precision"])
+        noise = np.asarray(params.get("noise_precision", 1.0))
         precision = noise[self.panel.user] if self.by_cluster else noise
         errors = rng.standard_normal(len(self.panel.outcome)) / np.sqrt(precision)
-        return replace(self, panel=self.panel._replace(outcome=self.panel.expected(latent) + errors))
+        return replace(self, panel=self.panel._replace(outcome=self._expected(latent) + errors))
 
     def reported(self, params: Params) -> Params:
         return {name: np.asarray(value) / self.noise_prior.variance for name, value in params.items()}

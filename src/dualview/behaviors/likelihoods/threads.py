@@ -46,7 +46,12 @@ class ThreadRegression(Likelihood):
 
     @cached_property
     def _draw(self) -> CoefficientDraw:
-        return coefficient_draw(self._with_covariates(self.design), self.outcome)
+        return self._way(self._with_covariates(self.design), self.outcome)
+
+    @staticmethod
+    def _way(design: Any, outcome: Array) -> CoefficientDraw:
+        """How all coefficients are drawn."""
+        return coefficient_draw(design, outcome)
 
     def _with_covariates(self, design: Any) -> Any:
         """A design (T, N) with the columns of the covariates beside it."""
@@ -68,7 +73,7 @@ class ThreadRegression(Likelihood):
         """From the prior's centre."""
         n_users = self.n_users
         centre = Prior(np.zeros(n_users, dtype=np.int64), np.zeros((1, 1)), np.ones((1, 1, 1)))
-        latent, coefficients = self._draw_jointly(rng, 1.0, centre)
+        latent, coefficients = self._draw_jointly(rng, 1.0, centre, np.ones(self.n_coefficients))
         noise_precision = self.noise_law(self.residual(latent, coefficients)).draw(rng)
         return latent, {"noise_precision": noise_precision, "coefficients": coefficients}
 
@@ -146,10 +151,12 @@ class ThreadRegression(Likelihood):
         prior: Prior,
     ) -> tuple[Array, Params]:
         """All coefficients, (C7), then the noise, (C8)."""
-        latent, coefficients = self._draw_jointly(rng, params["noise_precision"], prior)
+        latent, coefficients = self._draw_jointly(rng, params["noise_precision"], prior, np.ones(self.n_coefficients))
         return latent, self.params_of(self.noise_law(self.residual(latent, coefficients)).draw(rng), coefficients)
 
-    def _draw_jointly(self, rng: np.random.Generator, noise_precision: float, prior: Prior) -> tuple[Array, Array]:
+    def _draw_jointly(
+        self, rng: np.random.Generator, noise_precision: float, prior: Prior, coefficient_precision: Array
+    ) -> tuple[Array, Array]:
         """Latent coefficients and coefficients of covariates, (C7); those of a cluster as one where users share it."""
         owner = np.arange(len(prior.means)) if prior.pooled else prior.z
         shift = np.zeros(self.n_users) if prior.shift is None else prior.shift[:, 0]
@@ -158,7 +165,7 @@ class ThreadRegression(Likelihood):
             mean = mean + shift
         if self.n_coefficients:
             mean = np.concatenate([mean, np.zeros(self.n_coefficients)])
-            precision = np.concatenate([precision, np.ones(self.n_coefficients)])
+            precision = np.concatenate([precision, coefficient_precision])
         draw = self._draw_of_clusters(prior, shift) if prior.pooled else self._draw
         joint = draw.draw(rng, noise_precision, mean, precision)
         latent, coefficients = joint[: len(owner), None], joint[len(owner) :]
@@ -168,7 +175,7 @@ class ThreadRegression(Likelihood):
         """The same with one column for each cluster, the sum of its users'."""
         places = (np.arange(self.n_users), prior.z)
         members = sparse.csr_array((np.ones(self.n_users), places), (self.n_users, len(prior.means)))
-        return coefficient_draw(self._with_covariates(self.design @ members), self.outcome - self.design @ shift)
+        return self._way(self._with_covariates(self.design @ members), self.outcome - self.design @ shift)
 
     def expected(self, latent: Array, coefficients: Array) -> Array:
         """Expected outcomes (T,)."""

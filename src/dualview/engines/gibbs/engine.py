@@ -165,17 +165,31 @@ def run_by_blocks(rng: NDArray[np.uint64], working: WorkingState, moves: Sequenc
 
 
 def relocated(rng: np.random.Generator, model: Model, state: State) -> State:
-    """The state after a move of the behaviour's clusters with their users' vectors, where the likelihood can make one."""
+    """The state after moves of the behaviour's clusters with their users' vectors, where the likelihood can make some."""
     if state.latent is None or model.likelihood is None:
         return state
     view = state.views["behavior"]
     means, base = view.component_parts["means"], view.base_parts
     locations = Locations(state.z, means, base["base_mean"], base["base_precision"])
     moves = model.likelihood.relocate(rng, state.latent, state.params, locations)
-    if moves is None:
+    if moves is not None:
+        moved = model.views["behavior"].restored(view.component_parts | base | {"means": means + moves})
+        state = replace(state, views={**state.views, "behavior": moved}, latent=state.latent + moves[state.z])
+    return recentered(rng, model, state)
+
+
+def recentered(rng: np.random.Generator, model: Model, state: State) -> State:
+    """The state after a step of all latent vectors, the clusters' means and the base mean, where the likelihood makes one."""
+    view = state.views["behavior"]
+    parts = view.component_parts | view.base_parts
+    assert model.likelihood is not None
+    assert state.latent is not None
+    moved = model.likelihood.recenter(rng, state.params, parts["base_mean"])
+    if moved is None:
         return state
-    moved = model.views["behavior"].restored(view.component_parts | base | {"means": means + moves})
-    return replace(state, views={**state.views, "behavior": moved}, latent=state.latent + moves[state.z])
+    parts |= {"means": parts["means"] + moved.step, "base_mean": parts["base_mean"] + moved.step}
+    views = {**state.views, "behavior": model.views["behavior"].restored(parts)}
+    return replace(state, views=views, latent=state.latent + moved.step, params=moved.params)
 
 
 def _conjugate(model: Model, state: State) -> tuple[Terms, Conjugate] | None:

@@ -1,0 +1,252 @@
+"""Ratings: outcomes that are one of several ordered levels.
+
+user (n,), design (n, q), outcome (n,), latent (U, q).
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
+
+from dualview.behaviors.base import Array, Forecast, Likelihood, Params, SampledEvidence
+from dualview.behaviors.binary import COMMON_SD, GROUP_SD
+from dualview.behaviors.effects import Scales
+from dualview.behaviors.likelihoods.ordinal import AnswerRows, CutPrior, Known, OrdinalPanel, log_gap
+from dualview.behaviors.ordinal_left_out import OrdinalLeftOut
+from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
+from dualview.behaviors.user_regression import design_matrix
+from dualview.checks import index_names, varies
+from dualview.errors import InputError
+from dualview.outcomes import Levels, OrdinalOutcome
+from dualview.units import GaussianPrior, Whitening
+
+_MOST_LEVELS = 50
+
+
+class OrdinalOutcomes(PerUser):
+    """Ordered levels, such as ratings, by cumulative logits: P(y_i ≤ level l) = σ(c_l − x_iᵀ f_{u(i)}).
+
+    Parameters
+    ----------
+    user : array (n,)
+        Whose observation it is: positions from 0, or ids.
+    design : array or DataFrame (n, q)
+        What the outcome depends on: a column for each part of the latent vector f_u.
+    outcome : array (n,), optional
+        The levels: numbers, names, or an ordered categorical. Leave it out for observations to be predicted.
+    levels : sequence, optional
+        All levels, the lowest first, those that nobody gave included. Needed for names without an order. By default the
+        numbers in ``outcome``, or the categories of an ordered categorical.
+    intercept : bool
+        Put a column of ones before the design, so that f_u begins with how high the user's levels are.
+    common : array or DataFrame (n, C), optional
+        Columns with one coefficient for everybody, outside the mixture: ``posterior_["coefficients"]``, on the scale of the log
+        odds.
+    groups : dict or DataFrame, optional
+        Groups of observations that cut across users, with an effect of each level, as in :class:`UserRegression`.
+    offset : array (n,), optional
+        Known numbers that are added to x_iᵀ f_u.
+    coefficient_prior : GaussianPrior, optional
+        Over the coefficients of ``common``; by default N(0, 2.5² / variance of the column).
+    users : sequence, optional
+        Ids of all users, those without observations included; by default those in ``user``, or the index of X.
+    n_users : int, optional
+        Their number, where ``user`` holds positions.
+
+    Notes
+    -----
+    Cut points c_1 < … < c_{L−1} are learnt; their prior is that of ordered draws from the logistic distribution. With an
+    intercept, the cut point in the middle stays at the logit of the share of levels up to it: users' intercepts say the rest.
+    Latent vectors have the constants m = 0 and Σ = I for columns scaled to a standard deviation of 1.
+
+    Levels count as their numbers, names as 0, 1, 2, …: in ``outcome`` here, and in means and intervals of predictions.
+
+    Examples
+    --------
+    >>> behavior = OrdinalOutcomes([0, 0, 1, 1], [[1.0], [2.0], [1.0], [3.0]], [1, 3, 2, 5], levels=[1, 2, 3, 4, 5])
+    >>> behavior.n_observations, behavior.levels.names
+    (4, ('1', '2', '3', '4', '5'))
+    """
+
+    levels: Levels
+    _intercept: bool
+
+    def __init__(
+        self,
+        user: Any,
+        design: Any,
+        outcome: Any = None,
+        *,
+        levels: Sequence[Any] | None = None,
+        common: Any = None,
+        groups: Any = None,
+        offset: ArrayLike | None = None,
+        coefficient_prior: GaussianPrior | None = None,
+        intercept: bool = False,
+        users: Sequence[Any] | None = None,
+        n_users: int | None = None,
+    ) -> None:
+        matrix, names = design_matrix(design, intercept)
+        self.levels = levels_of(outcome, levels)
+        values = None
+        if outcome is not None:
+            place = self.levels.places(_plain(outcome))
+            if len(place) != len(matrix):
+                raise InputError(f"outcome must have a level per row of design, {len(matrix)}; got {len(place)}.")
+            values = self.levels.values[place]
+        self._set(user, matrix, values, names, users, n_users)
+        self._set_effects(common, groups, offset, coefficient_prior)
+        self._intercept = bool(intercept)
+        self.observation_ids = index_names(design)
+
+    @cached_property
+    def _panel(self) -> Panel:
+        """With places of the levels as outcomes."""
+        return Panel.of(self.user, self.design, self.levels.places(self.observed).astype(float), len(self))
+
+    def ridge_estimate(self) -> Array:
+        """A quick estimate of each user's vector from the places of its levels, (U,) or (U, q)."""
+        units = Whitening.of(self._latent_prior())
+        panel, scores = self._panel, self._panel.outcome - self._panel.outcome.mean()
+        spread = float(scores.std()) or 1.0
+        scaled = panel._replace(design=panel.design @ units.factor, outcome=1.7 * scores / spread)
+        estimate = units.vectors(posterior_means(0.25 * scaled.squares, 0.25 * scaled.weighted, 1.0))
+        return estimate[:, 0] if self.n_dims == 1 else estimate
+
+    def _latent_prior(self) -> GaussianPrior:
+        """N(0, I) for columns of standard deviation 1."""
+        scale = np.array([column.std(ddof=1) if varies(column) else 1.0 for column in self.design.T])
+        return GaussianPrior(np.zeros(self.n_dims), np.diag(scale**-2.0))
+
+    @property
+    def _cut_prior(self) -> CutPrior:
+        """With an intercept, the cut point nearest to the middle is known: its logit of a smoothed share."""
+        n_cuts = len(self.levels.names) - 1
+        if not self._intercept:
+            return CutPrior(n_cuts)
+        counts = np.bincount(self._panel.outcome.astype(int), minlength=n_cuts + 1) + 0.5
+        shares = np.cumsum(counts)[:-1] / counts.sum()
+        place = int(np.argmin(np.abs(shares - 0.5)))
+        return CutPrior(n_cuts, Known(place, float(logit(shares[place]))))
+
+    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
+        """Units of the latent vectors, and the likelihood in working units."""
+        if self.n_observations < 2:
+            raise InputError(f"A fit needs at least two observations; got {self.n_observations}.")
+        check_rank(self.design, self.names)
+        if not varies(self.observed):
+            raise InputError(f"outcome is {self.observed[0]:g} throughout: there is nothing to explain.")
+        if prior is None:
+            prior = self._latent_prior() if self.effects.none else self.likely_prior()
+        prior.check_size(self.n_dims, "behavior_prior")
+        self.effects.check_columns()
+        units, panel, coefficient_units = Whitening.of(prior), self._panel, self.effects.units(COMMON_SD)
+        constant = panel.design @ prior.mean + self.effects.known(coefficient_units)[self._order]
+        likelihood = OrdinalPanel(panel._replace(design=panel.design @ units.factor), constant, self._cut_prior)
+        twice = self.effects.take(np.repeat(self._order, 2))  # an observation is two answers
+        rows = np.arange(2 * self.n_observations)
+        return units, twice.around(likelihood, coefficient_units, rows, Scales(1.0, GROUP_SD))
+
+    @property
+    def param_names(self) -> list[str]:
+        """What predictions need besides the latent vectors."""
+        return ["cut_points", *super().param_names]
+
+    def coords(self) -> dict[str, Any]:
+        """Names of the parts of a latent vector, and of the cut points: 1|2 lies between levels 1 and 2."""
+        names = self.levels.names
+        return super().coords() | {"cut": [f"{low}|{high}" for low, high in pairwise(names)]}
+
+    def described(self) -> dict[str, Any]:
+        return super().described() | {"levels": list(self.levels.names), "level_values": self.levels.values.tolist()}
+
+    @classmethod
+    def from_description(cls, description: dict[str, Any]) -> Self:
+        behavior = super().from_description(description)
+        behavior.levels = Levels(tuple(description["levels"]), np.array(description["level_values"], dtype=float))
+        behavior._intercept = "intercept" in description["names"][:1]
+        return behavior
+
+    def fingerprint(self) -> dict[str, Any]:
+        return super().fingerprint() | {"levels": list(self.levels.names), "intercept": self._intercept}
+
+    def like(self, new: Any, n_new: int) -> Self:
+        """New observations, with the levels of the fit where they have outcomes."""
+        matched = super().like(new, n_new)
+        if matched.outcome is not None and not set(matched.levels.names) <= set(self.levels.names):
+            strange = next(name for name in matched.levels.names if name not in self.levels.names)
+            raise InputError(
+                f"New observations must have the levels of the fit, {', '.join(self.levels.names)}; got {strange}."
+            )
+        return matched
+
+    def left_out(self) -> OrdinalLeftOut:
+        """Each observation given all others, by quadrature, given the cut points and what acts outside the mixture."""
+        level = self.levels.places(self.observed)
+        return OrdinalLeftOut(self.user, self.design, level, self.levels, self.effects.drawn_locations)
+
+    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
+        """The levels of new observations given S draws."""
+        new = self.like(new, n_new)
+        outcome = OrdinalOutcome(np.asarray(params["cut_points"]), self.levels)
+        known, unsure = self._known_locations(new, latent, params), self._unsure(new, params)
+        return Forecast(new.n_observations, known, outcome, self._loads(new, n_new), unsure=unsure)
+
+    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> SampledEvidence:  # noqa: ARG002
+        """What observations of new users say of each one's vector."""
+        new = self.like(new, n_new)
+        panel, order = self._panel_of_new(new, n_new)
+        level, cuts = self.levels.places(panel.outcome), np.asarray(params["cut_points"])
+        offset = new.effects.drawn_locations(params)[:, order]
+        gaps = np.concatenate([np.zeros((len(cuts), 1)), log_gap(np.diff(cuts, axis=1)), np.zeros((len(cuts), 1))], axis=1)
+
+        def log_likelihood(j: int, draws: NDArray[np.intp], vectors: Array) -> Array:
+            own = slice(panel.starts[j], panel.starts[j + 1])
+            rows = AnswerRows.of(level[own], cuts.shape[1])
+            eta = vectors @ panel.design[own].T + offset[draws if len(offset) > 1 else 0][..., own]
+            answers = rows.log_probabilities(eta[:, rows.observation] - cuts[draws][:, rows.cut])
+            return np.asarray(answers.sum(axis=1) + gaps[draws][:, level[own]].sum(axis=1))
+
+        return SampledEvidence(log_likelihood)
+
+
+def _plain(outcome: Any) -> Any:
+    """An ordered categorical as names, anything else as it is."""
+    values = getattr(outcome, "array", outcome)
+    return np.asarray(values, dtype=object).astype(str) if hasattr(values, "categories") else np.asarray(outcome)
+
+
+def levels_of(outcome: Any, levels: Sequence[Any] | None) -> Levels:
+    """The levels that are given, or those that the outcomes say."""
+    values = getattr(outcome, "array", outcome)
+    if levels is None and hasattr(values, "categories") and values.ordered:
+        levels = list(values.categories)
+    if levels is None:
+        given = None if outcome is None else np.asarray(outcome)
+        if given is None or given.dtype.kind not in "biuf":
+            raise InputError(
+                "levels must list the levels in order, the lowest first, where outcome has no numbers: "
+                'levels=["low", "middle", "high"].'
+            )
+        if given.dtype.kind == "f" and not np.isfinite(given).all():
+            raise InputError("outcome must hold levels; got missing or infinite values. Leave these rows out.")
+        levels = np.unique(given).tolist()
+        if len(levels) > _MOST_LEVELS:
+            raise InputError(
+                f"outcome has {len(levels)} different numbers, where at most {_MOST_LEVELS} levels make sense: use "
+                "UserRegression for numbers, or give levels."
+            )
+    listed = list(levels)
+    numeric = all(isinstance(level, int | float | np.number) and not isinstance(level, bool) for level in listed)
+    names = tuple(f"{level:g}" if numeric else str(level) for level in listed)
+    if len(names) < 3 or len(set(names)) < len(names):
+        what = "two levels are yes or no: use BinaryOutcomes" if len(set(names)) == 2 else "list each level once"
+        raise InputError(f"levels must be three or more that differ; got {', '.join(names) or 'none'}. Note: {what}.")
+    values = np.array(listed, dtype=float) if numeric else np.arange(len(listed), dtype=float)
+    if (np.diff(values) <= 0).any():
+        raise InputError(f"levels must be in order, the lowest first; got {', '.join(names)}.")
+    return Levels(names, values)

@@ -1,0 +1,199 @@
+"""Answers of single users from a file: a row each, with the user, the outcome and what it depends on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dualview.behaviors import Behavior, BinaryOutcomes, OrdinalOutcomes, PairwiseChoices, UserRegression
+from dualview.errors import InputError
+from dualview.inputs.tables import ids_of, named, numeric, read_table, require_column
+from dualview.settings import AnswerSettings, Columns, separated
+
+OBSERVATIONS = {
+    "threads": "threads",
+    "regression": "observations",
+    "binary": "answers",
+    "ordinal": "ratings",
+    "choices": "choices",
+}
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers of known users: ids are the lines of the file; ``notes`` say what was left out on the way.
+
+    user: whose answers they are. design: the columns that they depend on, user by user. common, groups: those whose effects all
+    users share. choices: the items of each, where they are choices.
+    """
+
+    ids: list[str]
+    user: list[str]
+    outcome: NDArray[Any] | None
+    design: pd.DataFrame
+    common: pd.DataFrame | None
+    groups: dict[str, list[str]] | None
+    settings: AnswerSettings
+    choices: pd.DataFrame | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def behavior(self, users: Sequence[str]) -> Behavior:
+        """The answers as a behaviour of users with these ids."""
+        asked = self.settings
+        shared: dict[str, Any] = {"common": self.common, "groups": self.groups, "users": users}
+        made: Any
+        if self.choices is not None:
+            made = PairwiseChoices(
+                self.user,
+                self.choices[asked.winner].tolist(),
+                self.choices[asked.loser].tolist(),
+                self.design,
+                item_intercept=self._appeals,
+                **shared,
+            )
+        else:
+            kind: Any = {"regression": UserRegression, "binary": BinaryOutcomes, "ordinal": OrdinalOutcomes}[asked.kind]
+            levels = {"levels": _levels(separated(asked.levels))} if asked.levels else {}
+            made = kind(self.user, self.design, self.outcome, intercept=not asked.no_intercept, **shared, **levels)
+        made.observation_ids = list(self.ids)
+        return made  # type: ignore[no-any-return]
+
+    @property
+    def _appeals(self) -> bool | str:
+        """Whether items have appeals of their own; how much these differ is learnt where other effects are."""
+        others = self.common is not None or self.groups is not None
+        return "learnt" if self.settings.item_intercept and others else self.settings.item_intercept
+
+
+def _levels(names: Sequence[str]) -> list[Any]:
+    """Levels as numbers where all are."""
+    try:
+        return [float(name) for name in names]
+    except ValueError:
+        return list(names)
+
+
+def read_answers(
+    path: Path,
+    users: Sequence[str],
+    columns: Columns,
+    settings: AnswerSettings,
+    *,
+    drop_unknown: bool = False,
+    need_outcome: bool = True,
+) -> Answers:
+    """Answers of known users; ids decide who is who."""
+    id_columns = [columns.user, *separated(settings.groups)]
+    id_columns += [settings.winner, settings.loser] if settings.kind == "choices" else []
+    table = read_table(path, id_columns)
+    require_column(table, columns.user, path, "--user-column")
+    table, notes = _known_users(table, path, users, columns.user, drop_unknown)
+    if not len(table):
+        raise InputError(f"{path} has no {OBSERVATIONS[settings.kind]} of known users. Give it a row for each.")
+    owner = ids_of(table[columns.user], path)
+    silent = len(set(users)) - len(set(owner))
+    if silent and need_outcome:
+        what = OBSERVATIONS[settings.kind]
+        notes.append(f"{silent} of {len(users)} users have no {what}; they are kept and known by their features only")
+    ids = [str(row + 2) for row in table.index]
+    if settings.kind == "choices":
+        outcome, design, choices = None, _items(settings), _choices(table, path, settings)
+    else:
+        outcome = _outcome(table, path, settings, settings.outcome or columns.outcome, need_outcome)
+        design, choices = _design(table, path, settings.columns, "--by"), None
+        if settings.no_intercept and design.empty:
+            raise InputError("Outcomes must depend on something: name columns with --by, or leave --no-intercept out.")
+    common = _design(table, path, separated(settings.common), "--common") if settings.common else None
+    return Answers(ids, owner, outcome, design, common, _groups(table, path, settings), settings, choices, notes)
+
+
+def _groups(table: pd.DataFrame, path: Path, settings: AnswerSettings) -> dict[str, list[str]] | None:
+    """The levels of each group as text."""
+    for name in separated(settings.groups):
+        require_column(table, name, path, "--groups")
+    return {name: ids_of(table[name], path) for name in separated(settings.groups)} or None
+
+
+def _known_users(
+    table: pd.DataFrame, path: Path, users: Sequence[str], column: str, drop_unknown: bool
+) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of known users."""
+    ids = pd.Series(ids_of(table[column], path), index=table.index)
+    known = ids.isin(set(users))
+    if known.all():
+        return table, []
+    unknown = sorted(ids[~known].unique())
+    if not drop_unknown:
+        raise InputError(
+            f"{path}: {len(unknown)} user(s) are not in the table of users: {named(unknown)}. Add them there, or leave their "
+            "rows out with --drop-unknown."
+        )
+    return table[known], [f"{int((~known).sum())} rows of {len(unknown)} unknown users left out ({named(unknown)})"]
+
+
+def _numbers(table: pd.DataFrame, column: str, path: Path, what: str) -> NDArray[np.float64]:
+    values = numeric(table[column])
+    bad = [str(row + 2) for row, value in zip(table.index, values, strict=True) if not np.isfinite(value)]
+    if bad:
+        raise InputError(f"{path}: {what} {column!r} must hold numbers; it does not in line(s) {named(bad)}.")
+    return values
+
+
+def _outcome(table: pd.DataFrame, path: Path, settings: AnswerSettings, column: str, needed: bool) -> NDArray[Any] | None:
+    if column not in table and not needed:
+        return None
+    require_column(table, column, path, "--outcome")
+    if settings.kind == "ordinal" and table[column].dtype.kind not in "biuf":
+        if not settings.levels:
+            found = named(sorted(set(ids_of(table[column], path))))
+            raise InputError(
+                f"{path}: the order of the levels in {column!r} ({found}) is not known: give --levels, lowest first."
+            )
+        return np.array(ids_of(table[column], path))
+    values = _numbers(table, column, path, "the outcome")
+    if settings.kind == "binary":
+        odd = values[(values != 0) & (values != 1)]
+        if len(odd):
+            raise InputError(
+                f"{path}: the outcome {column!r} must hold 0 and 1, or True and False, for --kind binary; got {odd[0]:g}."
+            )
+    return values
+
+
+def _design(table: pd.DataFrame, path: Path, names: Sequence[str], option: str) -> pd.DataFrame:
+    """Columns as numbers."""
+    parts = {}
+    for column in names:
+        require_column(table, column, path, option)
+        parts[column] = _numbers(table, column, path, f"{option}: column")
+    return pd.DataFrame(parts, index=range(len(table)))
+
+
+def _items(settings: AnswerSettings) -> pd.DataFrame:
+    """Features of the items by id."""
+    if settings.items is None:
+        raise InputError("--kind choices needs a table of items: --items items.csv, a row per item with an id and features.")
+    path = Path(settings.items)
+    table = read_table(path, [settings.item])
+    require_column(table, settings.item, path, "--item")
+    ids = ids_of(table[settings.item], path)
+    repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
+    if repeated:
+        raise InputError(f"{path}: items must be listed once; listed more than once: {named(repeated)}.")
+    names = settings.columns or tuple(str(name) for name in table.columns if name != settings.item)
+    if not names:
+        raise InputError(f"{path} must have a column of features besides {settings.item!r}.")
+    for name in names:
+        require_column(table, name, path, "--by")
+    features = {name: _numbers(table, name, path, "column") for name in names}
+    return pd.DataFrame(features, index=pd.Index(ids, name=settings.item, dtype=object))
+
+
+def _choices(table: pd.DataFrame, path: Path, settings: AnswerSettings) -> pd.DataFrame:
+    for column, option in ((settings.winner, "--winner"), (settings.loser, "--loser")):
+        require_column(table, column, path, option)
+    return pd.DataFrame({name: ids_of(table[name], path) for name in (settings.winner, settings.loser)})

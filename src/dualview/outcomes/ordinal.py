@@ -1,0 +1,140 @@
+"""Outcomes that are one of several ordered levels."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_expit, logit
+
+from dualview.checks import interval_ends
+from dualview.errors import InputError
+from dualview.outcomes.base import Array, Mixture, Outcome, Parts
+from dualview.outcomes.binary import expected_probability
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Ordered levels: their names, and the numbers that they count as."""
+
+    names: tuple[str, ...]
+    values: Array
+
+    def places(self, outcomes: Any) -> NDArray[np.int64]:
+        """Places from 0 of outcomes, which are numbers or names of levels."""
+        given = np.asarray(outcomes)
+        if given.ndim != 1:
+            raise InputError(f"Levels must be one-dimensional, one per case; got shape {given.shape}.")
+        if given.dtype.kind in "biuf":
+            place = {float(value): i for i, value in enumerate(self.values)}
+            keys: list[Any] = given.astype(float).tolist()
+        else:
+            place = {name: i for i, name in enumerate(self.names)}  # type: ignore[misc]
+            keys = [str(value) for value in given.tolist()]
+        unknown = [key for key in dict.fromkeys(keys) if key not in place]
+        if unknown:
+            raise InputError(f"Levels are {', '.join(self.names)}; got {unknown[0]!r}.")
+        return np.array([place[key] for key in keys], dtype=np.int64)
+
+
+class OrdinalOutcome(Outcome):
+    """One of several ordered levels; a location η says P(level ≤ l) = σ(c_l − η), cut points (S, L − 1) being each draw's."""
+
+    def __init__(self, cut_points: Array, levels: Levels) -> None:
+        self.cut_points, self.levels = cut_points, levels
+
+    def of_draws(self, draws: NDArray[np.intp]) -> "OrdinalOutcome":
+        return OrdinalOutcome(self.cut_points[draws], self.levels)
+
+    def log_density(self, values: Array, locations: Array, cases: slice) -> Array:  # noqa: ARG002
+        """Log probabilities of levels given their locations, (S, cases)."""
+        place, n_cuts = self.levels.places(values), self.cut_points.shape[1]
+        low = self.cut_points[:, np.maximum(place - 1, 0)]
+        high = self.cut_points[:, np.minimum(place, n_cuts - 1)]
+        with np.errstate(divide="ignore"):
+            gap = np.log(-np.expm1(np.where((place > 0) & (place < n_cuts), low - high, -np.inf)))
+        above = np.where(place > 0, log_expit(locations - low), 0.0)
+        below = np.where(place < n_cuts, log_expit(high - locations), 0.0)
+        return np.asarray(above + below + gap)
+
+    def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:  # noqa: ARG002
+        """A level for each location, as the number that it counts as, (S, cases)."""
+        utility = locations + logit(rng.random(locations.shape))
+        place = (utility[..., None] > self.cut_points[:, None, :]).sum(axis=-1)
+        return np.asarray(self.levels.values[place])
+
+    def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> "LevelMixture":
+        """Probabilities of the levels."""
+        return LevelMixture(n, n_components, parts, self)
+
+
+class LevelMixture(Mixture):
+    """Probabilities of ordered levels in each of n cases; numbers are those that the levels count as."""
+
+    def __init__(self, n: int, n_components: int, parts: Callable[[slice], Parts], outcome: OrdinalOutcome) -> None:
+        super().__init__(n, n_components, parts)
+        self._outcome = outcome
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Names of the levels, the lowest first."""
+        return self._outcome.levels.names
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """Probability of each level, (n, L)."""
+        cuts = self._outcome.cut_points
+        result = np.empty((self._n, cuts.shape[1] + 1))
+        for cases, (log_weights, locations, sds) in self._batches():
+            weights = np.broadcast_to(np.exp(log_weights), locations.shape)
+            weights = weights / weights.sum(axis=0)
+            below = [(weights * expected_probability(cut[:, None] - locations, sds)).sum(axis=0) for cut in cuts.T]
+            above = [(weights * expected_probability(locations - cut[:, None], sds)).sum(axis=0) for cut in cuts.T]
+            zeros = np.zeros_like(below[0])
+            low, high = np.array([zeros, *below]), np.array([*below, 1.0 + zeros])
+            up, down = np.array([1.0 + zeros, *above]), np.array([*above, zeros])
+            result[cases] = np.where(low < 0.5, high - low, up - down).T  # whichever keeps its digits
+        return result
+
+    @property
+    def _cumulative(self) -> Array:
+        return np.cumsum(self.probabilities, axis=1)
+
+    @property
+    def mean(self) -> Array:
+        """Expected value of each case."""
+        return np.asarray(self.probabilities @ self._outcome.levels.values)
+
+    @property
+    def median(self) -> Array:
+        """The level that has half of the probability at or below it."""
+        return self._quantile(0.5)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation of each case."""
+        away = self._outcome.levels.values - self.mean[:, None]
+        return np.asarray(np.sqrt((self.probabilities * away**2).sum(axis=1)))
+
+    def _quantile(self, probability: float) -> Array:
+        place = (self._cumulative < probability - 1e-12).sum(axis=1)
+        return np.asarray(self._outcome.levels.values[np.minimum(place, len(self.levels) - 1)])
+
+    def interval(self, probability: float = 0.95) -> Array:
+        """The levels at both ends of a central interval, (n, 2), which holds at least this probability."""
+        return np.stack([self._quantile(end) for end in interval_ends(probability)], axis=-1)
+
+    def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
+        """n independent levels of each case, (n, cases)."""
+        uniforms = np.random.default_rng(seed).random((n, self._n))
+        place = (uniforms[..., None] > self._cumulative[None]).sum(axis=-1)
+        return np.asarray(self._outcome.levels.values[np.minimum(place, len(self.levels) - 1)])
+
+    def log_density(self, y: ArrayLike) -> Array:
+        """Log probability of the levels y (n,), as numbers or by name."""
+        place = self._outcome.levels.places(y)
+        if len(place) != self._n:
+            raise InputError(f"y must have one level per case, {self._n}; got {len(place)}.")
+        return np.asarray(np.log(self.probabilities[np.arange(self._n), place]))

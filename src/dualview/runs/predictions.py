@@ -1,0 +1,94 @@
+"""Predictions of a finished run for new observations of its users, in a table."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dualview.files.writing import write_whole
+from dualview.inputs.answers import Answers
+from dualview.inputs.tables import Threads
+from dualview.outcomes import ChoiceMixture, LevelMixture, Mixture, NormalMixture
+from dualview.runs.run import Request, behavior_of, opened, read_observations
+
+
+def predict_run(
+    folder: Path,
+    observations: Path,
+    out: Path,
+    probability: float = 0.95,
+    drop_unknown: bool = False,
+    outcomes: Path | None = None,
+) -> str:
+    """Predict new observations of known users; writes a table, returns a line of words."""
+    model = opened(folder)
+    request = Request.load(folder)
+    users = model.posterior_.user_ids
+    new = read_observations(request, observations, users, outcomes=outcomes, drop_unknown=drop_unknown, need_outcome=False)
+    predicted = model.predict_outcome(behavior_of(request, new, users))
+    table = _identified(new, request)
+    if isinstance(predicted, ChoiceMixture):
+        table, said = _of_probabilities(table, predicted, new, probability)
+    elif isinstance(predicted, LevelMixture):
+        table, said = _of_levels(table, predicted, new.outcome)
+    else:
+        table, said = _of_numbers(table, predicted, new.outcome, probability)
+    write_whole(out, table.to_csv(index=False).encode())
+    notes = "".join(f"\ndualview: {note}" for note in new.notes)
+    return f"{len(table)} {request.observations} predicted{said}. Wrote {out}.{notes}"
+
+
+def _identified(new: Threads | Answers, request: Request) -> pd.DataFrame:
+    """What tells the observations apart: threads, or lines with their users, and the items of choices."""
+    if isinstance(new, Threads):
+        return pd.DataFrame({"thread": new.ids})
+    table = pd.DataFrame({"line": new.ids, "user": new.user})
+    if new.choices is not None:
+        asked = request.answers
+        table = table.assign(winner=new.choices[asked.winner].array, loser=new.choices[asked.loser].array)
+    return table
+
+
+def _of_numbers(table: pd.DataFrame, predicted: Mixture, outcome: Any, probability: float) -> tuple[pd.DataFrame, str]:
+    """Median, mean, standard deviation and interval; where outcomes are known, their log densities and levels."""
+    assert isinstance(predicted, NormalMixture)
+    low, high = predicted.interval(probability).T
+    table = table.assign(median=predicted.median, mean=predicted.mean, sd=predicted.std, low=low, high=high)
+    said = ""
+    if outcome is not None:
+        table["outcome"] = outcome
+        table["log_density"], table["level"] = predicted.log_density(outcome), predicted.cdf(outcome)
+        inside = np.mean((outcome >= low) & (outcome <= high))
+        said = f"; negative log-likelihood {predicted.nll(outcome):.3f}, {inside:.0%} inside the {probability:.0%} interval"
+    n_unsure = int(predicted.mean_unsure.sum())
+    if n_unsure:
+        said += f"; the means of {n_unsure} rest on few draws and need not exist: use medians and intervals"
+    return table, said
+
+
+def _of_probabilities(
+    table: pd.DataFrame, predicted: ChoiceMixture, new: Threads | Answers, probability: float
+) -> tuple[pd.DataFrame, str]:
+    """The probability of yes, or of the winner, and its interval; where outcomes are known, their log probabilities."""
+    low, high = predicted.interval(probability).T
+    table = table.assign(probability=predicted.mean, low=low, high=high)
+    if isinstance(new, Answers) and new.choices is not None:
+        loss = predicted.nll(np.ones(len(table)))
+        return table, f"; log loss {loss:.3f} if each winner is the item that was chosen"
+    if new.outcome is None:
+        return table, ""
+    table["outcome"], table["log_probability"] = new.outcome, predicted.log_density(new.outcome)
+    right = np.mean((predicted.mean > 0.5) == (new.outcome > 0.5))
+    return table, f"; log loss {predicted.nll(new.outcome):.3f}, {right:.0%} were more probable than not"
+
+
+def _of_levels(table: pd.DataFrame, predicted: LevelMixture, outcome: Any) -> tuple[pd.DataFrame, str]:
+    """Probabilities of the levels, and the mean of what they count as; where outcomes are known, their log probabilities."""
+    names = [f"probability_{level}" for level in predicted.levels]
+    table = pd.concat([table, pd.DataFrame(predicted.probabilities, columns=names, index=table.index)], axis=1)
+    table["mean"] = predicted.mean
+    if outcome is None:
+        return table, ""
+    table["outcome"], table["log_probability"] = outcome, predicted.log_density(outcome)
+    return table, f"; log loss {predicted.nll(outcome):.3f}"

@@ -1,0 +1,139 @@
+"""Joint tests of the sampler with ordered levels, alone and with pooling or a link, and mutants that they must reject."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from checks import REJECT, assert_joint, joint_test, view_statistics, worst
+from dualview.behaviors.effects import Effects, Scales
+from dualview.behaviors.likelihoods.linked import LinkedLikelihood
+from dualview.behaviors.likelihoods.ordinal import AnswerRows, CutPrior, Known, OrdinalPanel
+from dualview.behaviors.panel import Panel
+from dualview.model import Model, State
+from dualview.numerics import polya_gamma
+from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
+from dualview.units import GaussianPrior, Whitening
+
+N_USERS = 5
+USER = np.array([1, 2, 2, 3, 4, 1, 4, 4, 2])  # user 0 has no observations
+
+
+def ordinal(n_dims: int, known: Known | None = None, n_cuts: int = 3) -> OrdinalPanel:
+    design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
+    panel = Panel.of(USER, design, np.zeros(len(USER)), N_USERS)
+    return OrdinalPanel(panel, np.linspace(-0.5, 0.5, len(USER)), CutPrior(n_cuts, known))
+
+
+def model(partition: Any, likelihood: Any, with_features: bool = True, pooled: bool = False) -> Model:
+    return Model(partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS, pooled)
+
+
+def linked(partition: Any, likelihood: Any) -> Model:
+    x, q = np.zeros((N_USERS, 2)), likelihood.n_dims
+    units, feature_units = (Whitening.of(GaussianPrior(np.zeros(n), np.eye(n))) for n in (q, 2))
+    return Model(partition, x, LinkedLikelihood.of(likelihood, x, units, feature_units), N_USERS, False)
+
+
+def with_groups() -> Any:
+    """Items and a common column around levels whose vectors begin with an intercept."""
+    order, rng = np.argsort(USER, kind="stable"), np.random.default_rng(9)
+    design = np.column_stack([np.ones(len(USER)), rng.standard_normal(len(USER))])
+    panel = Panel.of(USER, design, np.zeros(len(USER)), N_USERS)
+    inner = OrdinalPanel(panel, np.zeros(len(USER)), CutPrior(2, Known(0, -0.4)))
+    items = {"item": np.array([0, 1, 2, 0, 1, 2, 2, 0, 1])}
+    effects = Effects.of(len(USER), rng.standard_normal((len(USER), 1)), items, None, None)
+    rows = np.arange(2 * len(USER))
+    return effects.take(np.repeat(order, 2)).around(inner, effects.units(1.0), rows, Scales(1.0, 1.0))
+
+
+MODELS = {
+    "one cluster": lambda: model(OneCluster(), ordinal(1, Known(1, 0.3)), False),
+    "process": lambda: model(ChineseRestaurant(), ordinal(2)),
+    "process, a known cut point": lambda: model(ChineseRestaurant(), ordinal(2, Known(0, -0.7), 2)),
+    "pooled, process": lambda: model(ChineseRestaurant(), ordinal(2), pooled=True),
+    "groups and common, process": lambda: model(ChineseRestaurant(), with_groups()),
+    "linked, three clusters": lambda: linked(FiniteDirichlet(3), ordinal(2, Known(1, 0.3))),
+}
+
+
+def look(model: Model, state: State) -> dict[str, float]:
+    """Bounded statistics of clusters, vectors, cut points and levels."""
+    likelihood, latent, cuts = model.held(state).likelihood, state.latent, state.params["cut_points"]
+    if "slopes" in state.params:
+        latent, likelihood = likelihood.functions(latent, state.params), likelihood.inner
+    result = {}
+    if "group_effects" in state.params:
+        result = {f"item {i}": float(np.arctan(effect)) for i, effect in enumerate(state.params["group_effects"])}
+        result |= {
+            "group_sd": float(np.log(state.params["group_sd"][0])),
+            "common": float(np.arctan(state.params["common"][0])),
+        }
+        likelihood, _ = likelihood._inside(state.params)
+    eta, level = likelihood.predictor(latent), likelihood.panel.outcome
+    result |= view_statistics(model, state) | {
+        "occupied": float(np.count_nonzero(state.counts)),
+        "level": float(level.mean()),
+        "ends": float(((level == 0) | (level == level.max())).mean()),
+        "eta": float(np.arctan(eta).mean()),
+        "fit": float((np.arctan(eta) * (level - 1.0)).mean()),
+        "gaps": float(np.arctan(np.diff(cuts)).mean()),
+        "cuts_and_levels": float(np.arctan(cuts).mean() * level.mean()),
+    }
+    return result | {f"cut {j}": float(np.arctan(cut)) for j, cut in enumerate(cuts)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
+    assert_joint(MODELS[name](), seed=0, look=look)
+
+
+def no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut points as if the likelihood were that of the two answers alone."""
+    monkeypatch.setattr("dualview.behaviors.likelihoods.ordinal.log_gap", lambda width: np.where(width > 0.0, 0.0, -np.inf))
+
+
+def one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Levels in the middle as if they were only above the cut point below them."""
+    right = AnswerRows.of
+
+    def wrong(level: Any, n_cuts: int) -> AnswerRows:
+        rows = right(level, n_cuts)
+        inner = (level > 0) & (level < n_cuts)
+        return rows._replace(sign=np.where(inner[rows.observation] & (rows.sign < 0), 0.0, rows.sign))
+
+    monkeypatch.setattr(AnswerRows, "of", wrong)
+
+
+def flat_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut points without their prior."""
+    monkeypatch.setattr("dualview.behaviors.likelihoods.ordinal.log_logistic", lambda x: 0.0 * np.asarray(x))
+
+
+def no_tilt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ω from PG(1, 0) whatever the log odds are."""
+    draw = polya_gamma.draw_into
+    monkeypatch.setattr(polya_gamma, "draw_into", lambda stream, tilts, out: draw(stream, 0.0 * tilts, out))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", [no_gap, one_answer, flat_prior, no_tilt])
+def test_mutant_is_rejected(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    _, size = worst(joint_test(MODELS["one cluster"](), seed=0, look=look))
+    assert size > REJECT
+
+
+def test_draws_of_the_prior_are_those_of_its_density() -> None:
+    """Means of a known share: ordered uniform numbers, below and above the one that is known."""
+    rng, known = np.random.default_rng(3), Known(1, 0.4)
+    for prior, expected in (
+        (CutPrior(3), np.array([1.0, 2.0, 3.0]) / 4),
+        (CutPrior(3, known), np.array([expit(0.4) / 2, expit(0.4), (1 + expit(0.4)) / 2])),
+    ):
+        drawn = expit(np.array([prior.draw(rng) for _ in range(4000)]))
+        assert (np.diff(drawn, axis=1) > 0).all()
+        errors = drawn.std(axis=0) / np.sqrt(len(drawn)) + 1e-12
+        assert (np.abs(drawn.mean(axis=0) - expected) < 4.5 * errors).all()

@@ -1,0 +1,194 @@
+"""Runs of answers of single users on the command line: fit, predict, compare, check, report, resume, and bad tables."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dualview as dv
+from dualview import cli
+
+N = 24
+USERS = [f"u{u}" for u in range(N)]
+SHORT = ["--warmup", "30", "--draws", "40", "--chains", "2", "--quiet"]
+
+
+def answers_of(seed: int, n: int = 160) -> pd.DataFrame:
+    """Made-up answers: slopes of two groups of users, numbers and yes or no; the last user has none."""
+    rng = np.random.default_rng(seed)
+    user, dose, time = rng.integers(0, N - 1, n), rng.normal(size=n), rng.uniform(0, 5, n)
+    slope = np.where(user < N // 2, -1.0, 2.0)
+    place = 3.0 + slope * dose + 0.1 * time
+    item, other = rng.integers(0, 5, n), rng.integers(1, 5, n)
+    other = (item + other) % 5
+    return pd.DataFrame(
+        {
+            "user": [USERS[u] for u in user],
+            "dose": dose,
+            "time": time,
+            "y": place + 0.3 * rng.normal(size=n),
+            "stars": np.searchsorted([1.0, 3.0, 5.0], place + rng.logistic(size=n)) + 1,
+            "day": [f"d{d}" for d in rng.integers(0, 4, n)],
+            "yes": (rng.random(n) < 1 / (1 + np.exp(3.0 - place))).astype(int),
+            "winner": [f"i{i}" for i in item],
+            "loser": [f"i{i}" for i in other],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(1)
+    group = np.arange(N) >= N // 2
+    pd.DataFrame({"user": USERS, "a": group + 0.2 * rng.normal(size=N), "b": rng.normal(size=N)}).to_csv(
+        folder / "users.csv", index=False
+    )
+    answers_of(2).to_csv(folder / "answers.csv", index=False)
+    answers_of(3, 30).to_csv(folder / "new.csv", index=False)
+    items = pd.DataFrame(rng.normal(size=(5, 2)), columns=["price", "size"]).assign(item=[f"i{i}" for i in range(5)])
+    items.to_csv(folder / "items.csv", index=False)
+    return folder
+
+
+def fitted(tables: Path, out: Path, *options: str) -> Path:
+    names = [str(tables / "users.csv"), str(tables / "answers.csv")]
+    assert cli.main(["fit", *names, "--out", str(out), *SHORT, *options]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def regression(tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("regression") / "run"
+    return fitted(tables, out, "--kind", "regression", "--outcome", "y", "--by", "dose,time")
+
+
+def test_a_regression_is_that_of_python(regression: Path, tables: Path) -> None:
+    table, users = pd.read_csv(tables / "answers.csv"), pd.read_csv(tables / "users.csv", index_col="user")
+    behavior = dv.UserRegression(table["user"], table[["dose", "time"]], table["y"], intercept=True, users=USERS)
+    model = dv.DualViewMixture(n_warmup=30, n_draws=40, n_chains=2).fit(users, behavior)
+    np.testing.assert_array_equal(dv.load(regression / "posterior.nc")["latent"], model.posterior_["latent"])
+
+
+def test_predictions_of_numbers(regression: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "p.csv"
+    assert cli.main(["predict", str(regression), str(tables / "new.csv"), "--out", str(out)]) == 0
+    assert "30 observations predicted; negative log-likelihood" in capsys.readouterr().out
+    table, new = pd.read_csv(out), pd.read_csv(tables / "new.csv")
+    assert table["user"].tolist() == new["user"].tolist()
+    assert np.sqrt(np.mean((table["median"] - new["y"]) ** 2)) < 0.8
+    new.drop(columns="y").to_csv(tmp_path / "without.csv", index=False)
+    assert cli.main(["predict", str(regression), str(tmp_path / "without.csv"), "--out", str(out)]) == 0
+    assert "outcome" not in pd.read_csv(out)
+
+
+def test_runs_are_compared_checked_and_resumed(
+    regression: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = fitted(tables, tmp_path / "flat", "--kind", "regression", "--outcome", "y", "--by", "time")
+    assert cli.main(["compare", str(regression), str(other), "--out", str(tmp_path / "c.json")]) == 0
+    said = capsys.readouterr().out
+    assert "2 fits to the same 160 observations, 'run'" in said
+    assert "by dose, time" in said
+    assert cli.main(["check", str(other)]) == 0
+    assert "outcomes" in capsys.readouterr().out
+    assert cli.main(["resume", str(other), "--draws", "50", "--quiet"]) == 0
+    assert dv.load(other / "posterior.nc").n_draws == 50
+
+
+def test_the_report_shows_vectors_effects_and_curves(regression: Path, tables: Path) -> None:
+    assert cli.main(["predict", str(regression), str(tables / "new.csv")]) == 0
+    assert cli.main(["report", str(regression)]) == 0
+    page = (regression / "report.html").read_text()
+    for words in (
+        "160 observations of their own",
+        "Latent coefficients by role",
+        '<th scope="col" class="number">dose</th>',
+        "standard deviation of the noise",
+        "Predicted outcomes by role.",
+        "30 observations with known outcomes were predicted",
+        "--kind=regression --outcome=y --by=dose,time",
+    ):
+        assert words in page, words
+    assert "atalytic" not in page
+    assert "thread" not in page.split("</style>")[1].split("<script")[0]
+
+
+def test_yes_or_no_and_choices(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    binary = fitted(tables, tmp_path / "binary", "--kind", "binary", "--outcome", "yes", "--by", "dose")
+    assert cli.main(["predict", str(binary), str(tables / "new.csv")]) == 0
+    assert "30 answers predicted; log loss" in capsys.readouterr().out
+    assert pd.read_csv(binary / "predictions.csv")["probability"].between(0, 1).all()
+    options = ["--kind", "choices", "--items", str(tables / "items.csv"), "--item-intercept", "--by", "price"]
+    choices = fitted(tables, tmp_path / "choices", *options)
+    assert cli.main(["predict", str(choices), str(tables / "new.csv")]) == 0
+    assert cli.main(["compare", str(binary), str(choices)]) == 2
+    assert "is a fit of choices" in capsys.readouterr().err
+    for run in (binary, choices):
+        assert cli.main(["report", str(run)]) == 0
+    page = (choices / "report.html").read_text()
+    assert "against an item with mean features" in page
+    assert '<th scope="row">i4</th>' in page
+    assert json.loads((choices / "request.json").read_text())["answers"]["kind"] == "choices"
+
+
+def test_ratings_with_common_columns_and_groups(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--kind", "ordinal", "--outcome", "stars", "--by", "dose", "--common", "time", "--groups", "day"]
+    run = fitted(tables, tmp_path / "run", *options)
+    post = dv.load(run / "posterior.nc")
+    assert post["coefficients"].shape == (2, 40, 1)
+    assert post["group_effects"].shape == (2, 40, 4)
+    assert post["cut_points"].shape == (2, 40, 3)
+    assert cli.main(["predict", str(run), str(tables / "new.csv")]) == 0
+    assert "30 ratings predicted; log loss" in capsys.readouterr().out
+    table = pd.read_csv(run / "predictions.csv")
+    np.testing.assert_allclose(table[[f"probability_{level}" for level in (1, 2, 3, 4)]].sum(axis=1), 1.0)
+    assert cli.main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text()
+    for words in ("group effects: day: d0", "cut points: 1|2", '<th scope="row">time</th>', "--common=time --groups=day"):
+        assert words in page, words
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--by", "dose"], "--by is not for --kind threads. Name what was observed: --kind"),
+        (["--kind", "regression", "--outcome", "z"], "must have a column 'z'"),
+        (["--kind", "regression", "--outcome", "z"], "Name it with --outcome."),
+        (["--kind", "regression", "--outcome", "y", "--by", "winner"], "--by: column 'winner' must hold numbers"),
+        (["--kind", "regression", "--outcome", "y", "--no-intercept"], "name columns with --by, or leave --no-intercept out"),
+        (["--kind", "regression", "--outcome", "y", "--intercept"], "Users have an intercept each"),
+        (["--kind", "binary", "--outcome", "y"], "must hold 0 and 1, or True and False"),
+        (["--kind", "binary", "--outcome", "yes", "--items", "items.csv"], "--items is not for --kind binary"),
+        (["--kind", "choices"], "--kind choices needs a table of items: --items items.csv"),
+        (["--kind", "binary", "--outcome", "yes", "--levels", "a,b,c"], "--levels is not for --kind binary"),
+        (["--kind", "ordinal", "--outcome", "winner"], "is not known: give --levels, lowest first"),
+        (["--kind", "ordinal", "--outcome", "yes"], "use --kind binary"),
+        (["--kind", "regression", "--outcome", "y", "--groups", "nowhere"], "Name it with --groups."),
+        (["--kind", "nonsense"], "Try dualview fit --help."),
+    ],
+)
+def test_mistakes(options: list[str], words: str, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [str(tables / "users.csv"), str(tables / "answers.csv")]
+    assert cli.main(["fit", *names, "--out", str(tmp_path / "run"), *options]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_mistakes_in_tables(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pd.read_csv(tables / "answers.csv")
+    options = ["--kind", "regression", "--outcome", "y", "--by", "dose", "--out", str(tmp_path / "run"), *SHORT]
+    for changed, words in (
+        (table.assign(user=["x", *table["user"][1:]]), "1 user(s) are not in the table of users: x."),
+        (table.assign(y=["?", *table["y"][1:].astype(str)]), "the outcome 'y' must hold numbers; it does not in line(s) 2."),
+        (table.assign(dose=[np.nan, *table["dose"][1:]]), "column 'dose' is empty in line(s) 2."),
+        (table.iloc[:0], "has no observations of known users"),
+    ):
+        changed.to_csv(tmp_path / "answers.csv", index=False)
+        assert cli.main(["fit", str(tables / "users.csv"), str(tmp_path / "answers.csv"), *options]) == 2
+        assert words in capsys.readouterr().err
+    assert cli.main(["fit", str(tables / "users.csv"), *options]) == 2
+    assert "--kind regression needs a table of observations after that of the users" in capsys.readouterr().err
