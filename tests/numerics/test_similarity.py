@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import naive
-from dualview.numerics.partition_search import overlap, overlaps
+from dualview.numerics.partition_search import distances, growth_of, overlap, overlaps
 from dualview.numerics.similarity import similarity, squared_losses
 from yardsticks import python_of
 
@@ -36,7 +36,7 @@ def test_losses_are_the_plain_sums_less_a_constant(z):
     together = naive.similarity(z)
     losses = naive_losses(z, together) - (together**2).sum()
     np.testing.assert_allclose(squared_losses(z, together), losses, atol=1e-12)
-    sums, own = overlaps(z, N_LABELS, False, 0, 1)
+    sums, own = overlaps(z, N_LABELS, growth_of(z.shape[1], False), 0, 1)
     np.testing.assert_allclose(own - 2 * sums / len(z), losses, atol=1e-12)
 
 
@@ -45,7 +45,22 @@ def test_losses_are_the_plain_sums_less_a_constant(z):
 def test_overlap_counts_pairs_in_both_one_by_one(z):
     a, b = z
     expected = sum(a[i] == a[j] and b[i] == b[j] for i in range(9) for j in range(9))
-    assert overlap(a, b, N_LABELS, False) == expected
+    table = np.zeros((N_LABELS, N_LABELS), dtype=np.int64)
+    assert overlap(a, b, table, growth_of(9, False)) == expected
+    assert not table.any()
+
+
+@SETTINGS
+@given(arrays(np.int64, (4, 9), elements=st.integers(0, N_LABELS - 1)))
+def test_distances_are_entropies_of_each_given_the_other(z):
+    candidate, *draws = z
+
+    def entropy(*labels):
+        share = np.unique(np.stack(labels), axis=1, return_counts=True)[1] / 9
+        return -(share * np.log(share)).sum()
+
+    expected = [2 * entropy(candidate, draw) - entropy(candidate) - entropy(draw) for draw in draws]
+    np.testing.assert_allclose(distances(candidate, z[1:], N_LABELS, growth_of(9, True)) / 9, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -55,7 +70,8 @@ def test_names_of_clusters_do_not_matter(seed):
     renamed = np.array([rng.permutation(N_LABELS)[draw] for draw in z])
     np.testing.assert_array_equal(similarity(renamed), similarity(z))
     np.testing.assert_array_equal(squared_losses(renamed, similarity(z)), squared_losses(z, similarity(z)))
-    np.testing.assert_allclose(overlaps(renamed, N_LABELS, True, 0, 1), overlaps(z, N_LABELS, True, 0, 1))
+    growth = growth_of(20, True)
+    np.testing.assert_allclose(overlaps(renamed, N_LABELS, growth, 0, 1), overlaps(z, N_LABELS, growth, 0, 1))
 
 
 def test_permuting_users_permutes_the_similarity():
@@ -66,6 +82,6 @@ def test_permuting_users_permutes_the_similarity():
 
 def test_compiled_numbers_are_those_of_python():
     z = np.random.default_rng(10).integers(0, 3, (6, 12))
-    together = similarity(z)
-    for kernel, *arguments in [(similarity, z), (squared_losses, z, together), (overlap, z[0], z[1], 3, True)]:
+    together, growth = similarity(z), growth_of(12, True)
+    for kernel, *arguments in [(similarity, z), (squared_losses, z, together), (distances, z[0], z, 3, growth)]:
         np.testing.assert_array_equal(kernel(*arguments), python_of(kernel)(*arguments))

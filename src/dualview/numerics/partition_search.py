@@ -16,14 +16,6 @@ from dualview.numerics.compiling import compiled
 
 
 @compiled
-def cell(n, entropy):
-    """g(n): n ln n when entropy is true, else n²."""
-    if entropy:
-        return n * math.log(n) if n > 0 else 0.0
-    return float(n) * n
-
-
-@compiled
 def growth_of(n_users, entropy):
     """g(n + 1) − g(n) for n = 0..n_users."""
     growth = np.empty(n_users + 1)
@@ -36,31 +28,42 @@ def growth_of(n_users, entropy):
 
 
 @compiled
-def overlap(a, b, n_labels, entropy):
-    """Σ_kl g(n_kl) over the contingency table of two partitions."""
-    table = np.zeros((n_labels, n_labels), dtype=np.int64)
-    for u in range(a.shape[0]):
-        table[a[u], b[u]] += 1
+def overlap(a, b, table, growth):
+    """Σ_kl g(n_kl) over the contingency table of two partitions; table (L, L) to count in, all 0 before and after."""
     total = 0.0
-    for k in range(n_labels):
-        for m in range(n_labels):
-            total += cell(table[k, m], entropy)
+    for u in range(a.shape[0]):
+        total += growth[table[a[u], b[u]]]
+        table[a[u], b[u]] += 1
+    for u in range(a.shape[0]):
+        table[a[u], b[u]] = 0
     return total
 
 
 @compiled
-def overlaps(z, n_labels, entropy, first, step):
+def overlaps(z, n_labels, growth, first, step):
     """Overlaps of draws first, first + step, … with all later ones: sums by draw, (N,), and each draw's with itself, (N,)."""
     n_draws = z.shape[0]
     sums, own = np.zeros(n_draws), np.zeros(n_draws)
+    table = np.zeros((n_labels, n_labels), dtype=np.int64)
     for i in range(first, n_draws, step):
-        own[i] = overlap(z[i], z[i], n_labels, entropy)
+        own[i] = overlap(z[i], z[i], table, growth)
         sums[i] += own[i]
         for n in range(i + 1, n_draws):
-            shared = overlap(z[i], z[n], n_labels, entropy)
+            shared = overlap(z[i], z[n], table, growth)
             sums[i] += shared
             sums[n] += shared
     return sums, own
+
+
+@compiled
+def distances(candidate, z, n_labels, growth):
+    """The loss between a candidate with labels below L and every draw, (N,), as a sum of g."""
+    result = np.empty(z.shape[0])
+    table = np.zeros((n_labels, n_labels), dtype=np.int64)
+    own = overlap(candidate, candidate, table, growth)
+    for n in range(z.shape[0]):
+        result[n] = own + overlap(z[n], z[n], table, growth) - 2.0 * overlap(candidate, z[n], table, growth)
+    return result
 
 
 @compiled

@@ -18,7 +18,7 @@ Labels = NDArray[np.int64]
 Array = NDArray[np.float64]
 
 _SIMILARITY_LIMIT = 5000
-_MOST_PAIRS = 5e10  # draws × draws × users that are compared to find the best draw
+_MOST_PAIRS = 2e8  # draws × draws × users that are compared to find a draw to start from
 _MOST_PLACES = 2e9  # draws × users × clusters that a search looks at in a pass
 _THREADS = 2
 LOSSES = ("binder", "vi")
@@ -87,8 +87,7 @@ class Draws:
         self.z = _compact(z)
         self.n_labels = int(self.z.max()) + 1
         self.loss = loss
-        self.entropy = loss == "vi"
-        self.growth = search.growth_of(self.z.shape[1], self.entropy)
+        self.growth = search.growth_of(self.z.shape[1], loss == "vi")
 
     def scores(self) -> Array:
         """Each draw's expected loss less a constant, in the units of ``growth``."""
@@ -98,7 +97,7 @@ class Draws:
             return np.asarray(pairs.squared_losses(wide, pairs.similarity(wide)))
         steps = 4 * _THREADS
         with ThreadPoolExecutor(_THREADS) as pool:
-            tasks = [pool.submit(search.overlaps, self.z, self.n_labels, self.entropy, i, steps) for i in range(steps)]
+            tasks = [pool.submit(search.overlaps, self.z, self.n_labels, self.growth, i, steps) for i in range(steps)]
             sums, own = (sum(parts) for parts in zip(*(task.result() for task in tasks), strict=True))
         return np.asarray(own - 2.0 * sums / n_draws)
 
@@ -106,11 +105,7 @@ class Draws:
         """The loss between a partition and every draw, (N,)."""
         candidate = by_size(labels).astype(np.int32)
         n_labels = max(self.n_labels, int(candidate.max()) + 1)
-        own = search.overlap(candidate, candidate, n_labels, self.entropy)
-        result = np.empty(len(self.z))
-        for n, draw in enumerate(self.z):
-            its_own = search.overlap(draw, draw, n_labels, self.entropy)
-            result[n] = own + its_own - 2.0 * search.overlap(candidate, draw, n_labels, self.entropy)
+        result = search.distances(candidate, self.z, n_labels, self.growth)
         n_users = len(candidate)
         scale = n_users * (n_users - 1) if self.loss == "binder" else n_users
         return np.maximum(result / scale, 0.0)
@@ -130,15 +125,17 @@ def dahl(z: NDArray[np.integer]) -> int:
 
 
 def least_loss(z: NDArray[np.integer], loss: str, *, n_starts: int = 8, seed: int = 0) -> Labels:
-    """The partition with the least expected loss that a search finds: never worse than the best draw.
+    """The partition with the least expected loss that a search finds: never worse than the draw that it starts from.
 
-    Users move one at a time to where the loss is least until nobody moves, from the best draw and from users taken in random
-    order one after the other. With very many users the draws that count are some of them, evenly spread.
+    Users move one at a time to where the loss is least until nobody moves, from the best of the draws (of some, evenly spread,
+    where there are thousands) and from users taken in random order one after the other. With very many users the draws that
+    count are some of them, too.
     """
     draws = Draws(_some(z), loss)
     rng = np.random.default_rng(seed)
     n_draws, n_users = draws.z.shape
-    best_draw = draws.z[int(np.argmin(draws.scores()))].astype(np.int64)
+    few = Draws(_spread(draws.z, max(1, int(np.sqrt(_MOST_PAIRS / n_users)))), loss)
+    best_draw = few.z[int(np.argmin(few.scores()))].astype(np.int64)
     by_user = np.ascontiguousarray(draws.z.T)
     affordable = int(_MOST_PLACES / (n_draws * n_users * draws.n_labels))
     starts = [best_draw] + [np.full(n_users, -1, dtype=np.int64)] * min(n_starts, max(affordable, 1))
@@ -149,10 +146,12 @@ def least_loss(z: NDArray[np.integer], loss: str, *, n_starts: int = 8, seed: in
 
 def _some(z: NDArray[np.integer]) -> NDArray[np.integer]:
     """As many draws as a search can take in, evenly spread; all of them unless users are very many."""
-    n_draws, n_users = z.shape
-    most = min(np.sqrt(_MOST_PAIRS / n_users), _MOST_PLACES / (n_users * (int(z.max()) + 1)))
-    wanted = max(1, min(n_draws, int(most)))
-    return z if wanted == n_draws else z[np.linspace(0, n_draws - 1, wanted).round().astype(int)]
+    return _spread(z, max(1, int(_MOST_PLACES / (z.shape[1] * (int(z.max()) + 1)))))
+
+
+def _spread(z: NDArray[np.integer], most: int) -> NDArray[np.integer]:
+    """Some of the draws, evenly spread; all of them unless there are more."""
+    return z if len(z) <= most else z[np.linspace(0, len(z) - 1, most).round().astype(int)]
 
 
 def _descend(rng: np.random.Generator, draws: Draws, by_user: NDArray[np.int32], candidate: Labels) -> Labels:
