@@ -15,6 +15,7 @@ from scipy import sparse
 from dualview.behaviors.base import Likelihood, Params, Prior
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.regression import CoefficientDraw, coefficient_draw, normal_equations
+from dualview.behaviors.likelihoods.soft_threads import SoftThreads, ThreadEquations
 from dualview.distributions import G
 from dualview.numerics.messages import Terms
 from dualview.units import Whitening
@@ -169,6 +170,10 @@ class ThreadRegression(Likelihood):
         places = (np.arange(self.n_users), prior.z)
         members = sparse.csr_array((np.ones(self.n_users), places), (self.n_users, len(prior.means)))
         return coefficient_draw(self._with_covariates(self.design @ members), self.outcome - self.design @ shift)
+
+    def approximate(self) -> SoftThreads:
+        """q of all coefficients together."""
+        return SoftThreads.start(ThreadEquations(self, *normal_equations(self._with_covariates(self.design), self.outcome)))
 
     def expected(self, latent: Array, coefficients: Array) -> Array:
         """Expected outcomes (T,)."""
