@@ -37,9 +37,15 @@ def _distinct(starts: list[Labels]) -> list[Labels]:
     return [z for i, z in enumerate(starts) if not any(np.array_equal(z, other) for other in starts[:i])]
 
 
-def _facts(fitted: Fitted, pareto_k: float) -> ApproximationFacts:
+def _facts(fitted: Fitted, pareto_k: float | None) -> ApproximationFacts:
     starts = [
-        StartFacts(found.q.evidence, int(np.count_nonzero(found.q.counts >= 0.5)), found.n_steps, found.converged, agreement)
+        StartFacts(
+            found.q.evidence + fitted.constant,
+            int(np.count_nonzero(found.q.counts >= 0.5)),
+            found.n_steps,
+            found.converged,
+            agreement,
+        )
         for found, agreement in zip(fitted.found, fitted.agreements, strict=True)
     ]
     return ApproximationFacts(starts, len(fitted.modes[0]), pareto_k)

@@ -24,12 +24,13 @@ class ApproximationFacts(NamedTuple):
     """The starts from the highest bound, how many different partitions have a share of the draws, and k̂ of the best q.
 
     k̂ is that of the importance weights of draws from q. Up to 0.7 q is close to the posterior as a whole. Beyond, which is the
-    rule with more than a few users, means are mostly good and spreads often too small.
+    rule with more than a few users, means are mostly good and spreads often too small. None: not worked out, which it is not
+    for more than 5,000 users.
     """
 
     starts: list[StartFacts]
     n_modes: int
-    pareto_k: float
+    pareto_k: float | None
 
     @property
     def bound(self) -> float:
@@ -70,9 +71,10 @@ class ApproximationFacts(NamedTuple):
         return not parts, f"{found}{modes} {self._trust()}"
 
     def _trust(self) -> str:
-        if self.pareto_k <= _GOOD_K:
+        if self.pareto_k is not None and self.pareto_k <= _GOOD_K:
             return f"Draws are close to the posterior's (Pareto k-hat {self.pareto_k:.2f})."
+        known = "" if self.pareto_k is None else f" (Pareto k-hat {self.pareto_k:.2f}, above {_GOOD_K})"
         return (
-            f"Draws are from an approximation (Pareto k-hat {self.pareto_k:.2f}, above {_GOOD_K}): means are mostly good, "
-            'intervals often too narrow. For exact draws: engine="gibbs", init="variational".'
+            f"Draws are from an approximation{known}: means are mostly good, intervals often too narrow. For exact draws: "
+            'engine="gibbs", init="variational".'
         )

@@ -29,7 +29,10 @@ class Ascent(NamedTuple):
 
 
 def ascend(q: MeanField, tolerance: float, max_steps: int, watch: Watch | None = None) -> Ascent:
-    """Steps until the bound would grow by less than the tolerance, in nats, if they went on without end."""
+    """Steps until the bound would grow by less than the tolerance, in nats, if they went on without end.
+
+    The tolerance is a little larger for very many users.
+    """
     tolerance += _PER_USER * q.model.n_users
     n_steps = 0
     while n_steps < max_steps:

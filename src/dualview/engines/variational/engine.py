@@ -28,9 +28,12 @@ Array = NDArray[np.float64]
 Progress = Callable[[int, int, int], None]  # start, steps done, components now
 
 _COARSE = 0.05  # nats: where another number of components is tried
+_COARSE_STEPS = 60  # after which it is tried anyway; fewer steps that cost much
+_COARSE_STEPS_OF_MANY = 9
 _BATCH = 200  # draws that are made at a time
 _CHECKED = 300  # draws by which q is compared with the posterior
-_CHECKED_WORK = 2_000_000  # draws × users of that comparison
+_CHECKED_WORK = 300_000  # draws × users of that comparison
+_MOST_CHECKED = 5000  # users; with more, weights of importance say nothing: one draw has them all
 
 
 class Found(NamedTuple):
@@ -78,6 +81,12 @@ class Fitted:
         shares = np.exp(evidence - evidence.max())
         return kept, shares / shares.sum()
 
+    @cached_property
+    def constant(self) -> float:
+        """What is to be added to every evidence: 0 unless the bound of very many latent vectors is known up to a constant."""
+        latent = self.best.latent
+        return 0.0 if latent is None else latent.reported_bound() - latent.bound()
+
     def states(self, rng: np.random.Generator, n: int) -> list[State]:
         """Independent draws."""
         kept, shares = self.modes
@@ -92,8 +101,13 @@ class Fitted:
                 store.append(state)
         return store.drain()
 
-    def pareto_k(self, rng: np.random.Generator) -> float:
-        """k̂ of the importance weights of draws from the best q: above 0.7 they are no stand-in for the posterior's."""
+    def pareto_k(self, rng: np.random.Generator) -> float | None:
+        """k̂ of the importance weights of draws from the best q: above 0.7 they are no stand-in for the posterior's.
+
+        None for very many users, of which no approximation is close enough for a k̂ that means something.
+        """
+        if self.best.model.n_users > _MOST_CHECKED:
+            return None
         n = int(np.clip(_CHECKED_WORK // self.best.model.n_users, 100, _CHECKED))
         smoothed: Any = array_stats
         return float(smoothed.psislw(log_importance(self.best, drawn(rng, self.best, n)))[1])
@@ -124,13 +138,24 @@ class VariationalEngine:
         for number, z in enumerate(starts):
             if found and until is not None and time.monotonic() >= until:
                 break
-            found.append(self._from(model, z, _Watch(number, progress, until)))
+            best = max((one.q for one in found), key=lambda q: q.evidence, default=None)
+            held = None if best is None or best.together else best
+            found.append(self._from(model, z, _Watch(number, progress, until), held))
         return Fitted(sorted(found, key=lambda one: -one.q.evidence))
 
-    def _from(self, model: Model, z: NDArray[np.int64], watch: "_Watch") -> Found:
+    def _from(self, model: Model, z: NDArray[np.int64], watch: "_Watch", best: MeanField | None) -> Found:
+        """What one start finds.
+
+        Where q of latent vectors stays as it is while components change, it is the best start's from the second start on, and
+        updated again only if its components turn out better: very many users take the time of one start.
+        """
         try:
-            q = ascend(MeanField.start(model, z), _COARSE, self.max_steps, watch).q
+            q = MeanField.start(model, z, None if best is None else best.latent)
+            if best is None:
+                q = ascend(q, _COARSE, _COARSE_STEPS if q.together else _COARSE_STEPS_OF_MANY, watch).q
             q = rounds(q.sorted(), watch.changed).sorted()
+            if best is not None and q.evidence < best.evidence:
+                return Found(q, watch.n_steps, True)
             n_before = watch.n_steps
             last = ascend(q, self.tolerance, self.max_steps, watch)
         except _OutOfTimeError as over:

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 Update = Callable[["MeanField"], "MeanField"]
 
 _FIRST_ROUNDS = 5  # of updates with the first partition held
-_LOOKED_AT = 2000  # users by which components are told apart
+_LOOKED_AT = 500  # users by which components are told apart
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,12 @@ class MeanField:
     sums: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, model: Model, z: NDArray[np.int64]) -> "MeanField":
-        """From a partition z (U,), held while everything else is updated some times."""
+    def start(cls, model: Model, z: NDArray[np.int64], latent: LatentApproximation | None = None) -> "MeanField":
+        """From a partition z (U,), held while everything else is updated some times; from a given q of latent vectors too."""
         responsibilities = np.zeros((int(z.max()) + 1, len(z)))
         responsibilities[z, np.arange(len(z))] = 1.0
-        latent = None if model.likelihood is None else model.likelihood.approximate()
+        if latent is None and model.likelihood is not None:
+            latent = model.likelihood.approximate()
         vectors = {name: seen.vectors for name, seen in model.observed.items()}
         if latent is not None:
             vectors["behavior"] = latent.means
@@ -52,7 +53,7 @@ class MeanField:
             for name, view in model.views.items()
         }
         weights = model.partition.approximate(responsibilities.sum(axis=1))
-        return cls(model, responsibilities, 0.0, weights, views, latent).settled(_FIRST_ROUNDS)
+        return cls(model, responsibilities, 0.0, weights, views, latent)._settled(_FIRST_ROUNDS)
 
     @property
     def n_components(self) -> int:
@@ -141,28 +142,21 @@ class MeanField:
             found = update(found)
         return found
 
-    def settled(self, n_rounds: int) -> "MeanField":
-        """Everything but q(z) updated some times."""
-        found = self
-        for _ in range(n_rounds):
-            for update in self.component_updates():
-                found = update(found)
-        return found
-
     @property
-    def _together(self) -> bool:
+    def together(self) -> bool:
         """Whether components cannot change without q of the latent vectors, which has their means."""
         return self.latent is None or self.latent.joint
 
     def trial_step(self) -> "MeanField":
         """A step that leaves q of latent vectors and of the likelihood as it is, where it can."""
-        return self.step() if self._together else self.assigned()._held_round()
+        return self.step() if self.together else self.assigned()._settled(1)
 
-    def _held_round(self) -> "MeanField":
-        found = self.weighed()
-        for name, view in self.views.items():
-            for update in view.updates():
-                found = found.updated(name, update)
+    def _settled(self, n_rounds: int) -> "MeanField":
+        """All but q(z) updated some times; where it can, q of latent vectors and of the likelihood are left as well."""
+        found, left = self, set() if self.together else {MeanField.solved, MeanField.with_params}
+        for _ in range(n_rounds):
+            for update in self.component_updates():
+                found = found if update in left else update(found)
         return found
 
     @cached_property
@@ -212,7 +206,7 @@ class MeanField:
         entropy = -float(np.sum(responsibilities * np.log(np.maximum(responsibilities, np.finfo(float).tiny))))
         views = {name: view.take(sources) for name, view in self.views.items()}
         found = replace(self, responsibilities=responsibilities, entropy=entropy, views=views, sums={})
-        return found.settled(2) if self._together else found._held_round()._held_round()
+        return found._settled(2)
 
 
 def _of_view(name: str, update: str) -> Update:

@@ -17,10 +17,12 @@ Array = NDArray[np.float64]
 Trial = Callable[[], MeanField]
 
 _MOST_STEPS = 25  # of a trial
+_PATIENCE = 6  # times its last gain that a trial may be behind
 _LEAST_GAIN = 1e-3  # nats for which another number of components is taken
 _LLOYD = 10  # rounds of two means inside a component
 _FEWEST = 1.5  # expected users of a component that is split
-_MANY_USERS = 5000  # above, one way to split is tried in place of one for each view as well
+_MANY_USERS = 5000  # above, fewer ways are tried: a few merges, no deletion of a large component, one split of each
+_FEW_PAIRS = 4
 
 
 def improved(q: MeanField, trial: MeanField) -> MeanField | None:
@@ -32,7 +34,7 @@ def improved(q: MeanField, trial: MeanField) -> MeanField | None:
             return trial
         trial = trial.trial_step()
         gain, before = trial.evidence - before, trial.evidence
-        if before + gain * n_left < target:
+        if before + gain * min(n_left, _PATIENCE) < target:
             return None
     return trial if before > target else None
 
@@ -52,14 +54,11 @@ def _best_of(
     q: MeanField, candidates: Callable[[MeanField], Iterator[Trial]], notify: Callable[[MeanField], None]
 ) -> MeanField:
     """q after the first candidate that helps, then the first that helps from there, until none does."""
-    n_failed = 0
     while True:
-        for place, trial in enumerate(candidates(q)):
-            if place < n_failed:  # tried before the last that helped; come back to it in the next round
-                continue
+        for trial in candidates(q):
             found = improved(q, trial())
             if found is not None:
-                q, n_failed = found, 0
+                q = found
                 notify(q)
                 break
         else:
@@ -75,7 +74,8 @@ def _smaller(q: MeanField) -> Iterator[Trial]:
     own = np.einsum("ku,ku->k", q.responsibilities, table)
     losses = (own[:, None] - q.responsibilities @ table.T) / counts[:, None]  # by moving the users of one to another
     pairs = np.minimum(losses, losses.T) + np.where(np.tri(q.n_components, dtype=bool), np.inf, 0.0)
-    order = np.argsort(pairs, axis=None)[: 2 * q.n_components]
+    many = q.model.n_users > _MANY_USERS
+    order = np.argsort(pairs, axis=None)[: _FEW_PAIRS if many else 2 * q.n_components]
     for k in np.argsort(q.counts):
         if q.counts[k] < 1.0:
             yield partial(deleted, q, table, int(k))
@@ -84,7 +84,7 @@ def _smaller(q: MeanField) -> Iterator[Trial]:
         if np.isfinite(pairs[one, other]):
             yield partial(merged, q, int(one), int(other))
     for k in np.argsort(q.counts):
-        if q.counts[k] >= 1.0:
+        if q.counts[k] >= 1.0 and not many:
             yield partial(deleted, q, table, int(k))
 
 

@@ -20,7 +20,7 @@ from dualview.numerics.hyperprior import Hyperprior
 Array = NDArray[np.float64]
 
 _LOG_2 = float(np.log(2.0))
-_SPARE = 1e-2, 1e6, 300  # of the grid of β − β_min: from, to, points
+_SPARE = 1e-2, 1e6, 160  # of the grid of β − β_min: from, to, points
 
 
 class Grid(NamedTuple):
