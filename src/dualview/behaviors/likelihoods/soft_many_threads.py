@@ -58,7 +58,7 @@ class ManyEquations:
         rng = np.random.default_rng(0)
         n_threads, n = design.shape
         gram_noise = np.stack([rows.transposed_times(rng.standard_normal(n_threads)) for _ in range(N_PROBES)], axis=1)
-        signs = rng.integers(0, 2, (n, _N_SIGNS)) * 2.0 - 1.0
+        signs = np.asarray(rng.integers(0, 2, (n, _N_SIGNS)) * 2.0 - 1.0, dtype=float)
         weighted = rows.transposed_times(np.ascontiguousarray(likelihood.outcome))
         return cls(likelihood, rows, weighted, rng.standard_normal((n, N_PROBES)), gram_noise, signs)
 

@@ -39,6 +39,8 @@ def ascend(q: MeanField, tolerance: float, max_steps: int, watch: Watch | None =
         first = q.step()
         second = first.step()
         n_steps += 2
+        if not np.isfinite(second.bound):
+            raise np.linalg.LinAlgError("the bound is no number")
         if _left(first.bound - q.bound, second.bound - first.bound) < max(tolerance, _ROUNDING * abs(second.bound)):
             return Ascent(second, n_steps, True)
         q = _extrapolated(q, first, second)

@@ -21,7 +21,7 @@ from dualview.engines.variational.ascent import ascend
 from dualview.engines.variational.draws import drawn, log_importance, states
 from dualview.engines.variational.mean_field import MeanField
 from dualview.engines.variational.moves import rounds
-from dualview.errors import InputError
+from dualview.errors import DegenerateError, InputError
 from dualview.model import Model, State
 
 Array = NDArray[np.float64]
@@ -140,7 +140,13 @@ class VariationalEngine:
                 break
             best = max((one.q for one in found), key=lambda q: q.evidence, default=None)
             held = None if best is None or best.together else best
-            found.append(self._from(model, z, _Watch(number, progress, until), held))
+            try:
+                found.append(self._from(model, z, _Watch(number, progress, until), held))
+            except np.linalg.LinAlgError as error:
+                raise DegenerateError(
+                    f"The variational approximation lost its digits ({error}): clusters have shrunk onto single points, or "
+                    'features are nearly dependent. Use engine="gibbs".'
+                ) from error
         return Fitted(sorted(found, key=lambda one: -one.q.evidence))
 
     def _from(self, model: Model, z: NDArray[np.int64], watch: "_Watch", best: MeanField | None) -> Found:
