@@ -1,6 +1,7 @@
 """The distributions of the model in its own parametrisation (docs/model.md: N by covariance, W and G by expectation).
 
-Each says its log density; normal and Wishart take what conjugate updates produce, so nothing is inverted.
+Each says its log density; normal and Wishart take what conjugate updates produce, so nothing is inverted. Wishart and G also
+give the expectations that a variational approximation is made of.
 """
 
 import math
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import multigammaln
+from scipy.special import digamma, multigammaln
 
 Array = NDArray[np.float64]
 
@@ -57,6 +58,35 @@ class Wishart:
             - multigammaln(0.5 * self.dof, n_dims)
         )
 
+    @property
+    def mean(self) -> Array:
+        return np.asarray(self.dof * np.linalg.solve(self.inverse_scale, np.eye(len(self.inverse_scale))))
+
+    @property
+    def mean_log_determinant(self) -> float:
+        """E ln|X|."""
+        n_dims = len(self.inverse_scale)
+        digammas = digamma(0.5 * (self.dof - np.arange(n_dims))).sum()
+        return float(digammas + n_dims * math.log(2.0) - _log_determinant(self.inverse_scale))
+
+    @property
+    def entropy(self) -> float:
+        """−E ln p(X)."""
+        n_dims = len(self.inverse_scale)
+        constant = 0.5 * self.dof * (_log_determinant(self.inverse_scale) - n_dims * math.log(2.0))
+        constant -= float(multigammaln(0.5 * self.dof, n_dims))
+        return -constant - 0.5 * (self.dof - n_dims - 1) * self.mean_log_determinant + 0.5 * self.dof * n_dims
+
+
+def wishart_factors(rng: np.random.Generator, dof: Array, inverse_scales: Array) -> Array:
+    """T (…, D, D) upper triangular, with each T Tᵀ a draw of W(dof, inverse_scale⁻¹) (Bartlett's decomposition); dof (…)."""
+    n_dims = inverse_scales.shape[-1]
+    noise = np.triu(rng.standard_normal(inverse_scales.shape), 1)
+    places = np.arange(n_dims)
+    noise[..., places, places] = np.sqrt(rng.chisquare(dof[..., None] - n_dims + 1.0 + places))
+    lower = np.linalg.cholesky(inverse_scales)
+    return np.asarray(np.triu(np.linalg.solve(np.swapaxes(lower, -1, -2), noise)))
+
 
 class G(NamedTuple):
     """G(dof, 1/inverse_scale): the one-dimensional Wishart, expectation dof / inverse_scale."""
@@ -68,6 +98,21 @@ class G(NamedTuple):
         half = 0.5 * self.dof
         rate = 0.5 * self.inverse_scale
         return half * math.log(rate) - math.lgamma(half) + (half - 1.0) * math.log(x) - rate * x
+
+    @property
+    def mean(self) -> float:
+        return self.dof / self.inverse_scale
+
+    @property
+    def mean_log(self) -> float:
+        """E ln x."""
+        return float(digamma(0.5 * self.dof)) - math.log(0.5 * self.inverse_scale)
+
+    @property
+    def entropy(self) -> float:
+        """−E ln p(x)."""
+        half = 0.5 * self.dof
+        return half - math.log(0.5 * self.inverse_scale) + math.lgamma(half) + (1.0 - half) * float(digamma(half))
 
     def draw(self, rng: np.random.Generator) -> float:
         return float(2.0 * rng.standard_gamma(0.5 * self.dof) / self.inverse_scale)

@@ -23,6 +23,7 @@ from dualview.checks import whole_number
 from dualview.engines.gibbs import GibbsEngine
 from dualview.engines.starts import GivenStart, KMeansStart, Labels, Start, check_init
 from dualview.errors import ConvergenceWarning, DataWarning, DegenerateError
+from dualview.inputs.approximated import VariationalStart, approximated
 from dualview.inputs.data import Data, checked_data
 from dualview.inputs.made_with import made_with
 from dualview.inputs.modelled import Modelled, modelled
@@ -44,7 +45,8 @@ _FEW_USERS = 20  # with fewer, the clusters that chains start from are more than
 class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Clusters of users from their features and from their behaviour.
 
-    A mixture over users with a Gaussian component over the features and one over the latent behaviour, sampled by Gibbs.
+    A mixture over users with a Gaussian component over the features and one over the latent behaviour, sampled by Gibbs or
+    approximated.
     Without X there is no feature view, without a behaviour no behaviour view.
 
     Parameters
@@ -78,8 +80,14 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     n_auxiliary : int
         Auxiliary components that stand ready for new clusters in the assignment sweep (Neal 2000, algorithm 8; Favaro and Teh
         2013). Any number gives the same posterior; more make new clusters easier to open.
-    init : "kmeans", "one" or array (U,)
-        Where chains start: k-means with n_clusters (10 when inferred), all users in one cluster, or given labels.
+    init : "kmeans", "one", "variational" or array (U,)
+        Where chains start: k-means with n_clusters (10 when inferred), all users in one cluster, partitions drawn from a
+        variational approximation, or given labels.
+    engine : "gibbs" or "variational"
+        "gibbs": chains, whose draws are the posterior's. "variational": the best approximation of the posterior in a family,
+        found by coordinate ascent from n_chains starts, and n_draws independent draws from it for each; seconds where chains
+        take hours. Means are good, intervals often too narrow; ``posterior_.verdict()`` says how far to trust it. It does
+        features that are exact numbers, and ``SharedOutcome``. n_warmup, thin, max_draws and n_auxiliary have no effect.
     columns : dict, optional
         What columns of a table X are, by name: "continuous", "rounded", "count", "ordinal", "nominal", "ignore", or
         ``Censored(low, high)``; without an entry it follows from what the column holds (``describe_columns``). Missing cells,
@@ -158,6 +166,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         n_chains: int = 4,
         n_auxiliary: int = 3,
         init: Any = "kmeans",
+        engine: str = "gibbs",
         columns: Mapping[str, Any] | None = None,
         feature_prior: GaussianPrior | str | None = None,
         behavior_prior: GaussianPrior | str | None = None,
@@ -183,6 +192,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self.n_chains = n_chains
         self.n_auxiliary = n_auxiliary
         self.init = init
+        self.engine = engine
         self.columns = columns
         self.feature_prior = feature_prior
         self.behavior_prior = behavior_prior
@@ -221,16 +231,21 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     def _draw(self, fit: Modelled, labels: Labels | None = None) -> None:
         """Draw from the posterior of a model of data, and take it. labels: those of a start that is given."""
         data = fit.data
-        start = KMeansStart(fit.start_vectors(), self.n_clusters) if labels is None else GivenStart(labels)
+        start: Start = KMeansStart(fit.start_vectors(), self.n_clusters) if labels is None else GivenStart(labels)
         with contextlib.ExitStack() as stack:
             folder, seed = self._folder(stack, data, labels)
             try:
-                drawn = self._run(fit, start, folder, seed)
+                if self.engine == "variational":
+                    post = approximated(self, fit, start, seed)
+                else:
+                    if isinstance(self.init, str) and self.init == "variational":
+                        start = VariationalStart.of(fit, start, seed)
+                    post = fit.posterior(*self._run(fit, start, folder, seed))
             except DegenerateError as error:
                 raise DegenerateError(data.with_repeats(str(error))) from error
-            if folder is not None:
-                folder.note_length(drawn.length._asdict())
-        self._take(fit.posterior(*drawn).with_data(data.features, data.behavior, data.cells), data.behavior)
+            if folder is not None and post.length is not None:
+                folder.note_length(post.length._asdict())
+        self._take(post.with_data(data.features, data.behavior, data.cells), data.behavior)
 
     @classmethod
     def from_posterior(cls, posterior: Posterior) -> Self:

@@ -116,6 +116,12 @@ class Settings:
         "and gives intervals that are too narrow.",
         described="{} prior of spread",
     )
+    engine: Literal["gibbs", "variational"] = setting(
+        "gibbs",
+        "gibbs: chains that sample the posterior. variational: an approximation of it, found in a fraction of the time for "
+        "many users; --chains is then the number of starts, and --warmup, --thin and --max-draws have no effect.",
+        described="engine: {}",
+    )
     n_warmup: int | None = setting(
         None,
         "Iterations of each chain before draws are kept. By default the number is chosen automatically, and chains run until "
@@ -164,7 +170,8 @@ class Settings:
     @property
     def unused(self) -> tuple[str, ...]:
         """Names of the settings without effect, given the others."""
-        return () if self.keep == "summary" else ("n_whole",)
+        whole = () if self.keep == "summary" else ("n_whole",)
+        return whole if self.engine == "gibbs" else (*whole, "n_warmup", "thin", "max_draws")
 
     def described(self) -> dict[str, str]:
         """Each setting in words, by name; of one without effect, its default."""

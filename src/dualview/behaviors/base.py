@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
+from dualview.behaviors.likelihoods.soft import LatentApproximation
 from dualview.checks import whole_number
 from dualview.errors import InputError, InputTypeError
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
@@ -343,6 +344,15 @@ class Likelihood(ABC):
     ) -> tuple[Array, Params]:
         """:meth:`redraw` with all latent vectors at once; for a conjugate one that asks for it without equations."""
         raise self._lacks("redraw_together", "asks for a joint draw that it cannot make")
+
+    def approximate(self) -> LatentApproximation:
+        """q of latent vectors and parameters to start from; by default there is none, and a variational engine says so."""
+        raise self._lacks("approximate", "has no variational approximation")
+
+    @property
+    def can_approximate(self) -> bool:
+        """Whether there is a variational approximation."""
+        return type(self).approximate is not Likelihood.approximate
 
     def _lacks(self, ability: str, consequence: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} {consequence}: it lacks `{ability}`.")

@@ -19,16 +19,16 @@ _INFERRED = 10  # clusters of k-means when their number is inferred
 
 
 def check_init(init: Any, n_users: int, n_clusters: int | None) -> Labels | None:
-    """The labels that every chain starts from, as numbers from 0; None for k-means."""
+    """The labels that every chain starts from, as numbers from 0; None for k-means and for a variational approximation."""
     if isinstance(init, str):
-        if init not in ("kmeans", "one"):
-            raise InputError(f"init must be 'kmeans', 'one' or an array of labels; got {init!r}.")
+        if init not in ("kmeans", "one", "variational"):
+            raise InputError(f"init must be 'kmeans', 'one', 'variational' or an array of labels; got {init!r}.")
         return np.zeros(n_users, dtype=np.int64) if init == "one" else None
     given = np.asarray(init)
     if given.shape != (n_users,):
         raise InputError(
-            f"init must be 'kmeans', 'one' or a label per user, shape ({n_users},); got {type(init).__name__} of shape "
-            f"{given.shape}."
+            f"init must be 'kmeans', 'one', 'variational' or a label per user, shape ({n_users},); got {type(init).__name__} "
+            f"of shape {given.shape}."
         )
     if given.dtype.kind == "O":
         given = np.array(given.tolist())

@@ -29,7 +29,9 @@ def check_parameters(estimator: Any) -> None:
     check_values(Settings, {name: getattr(estimator, name) for name in setting_names(Settings) if name not in _WIDER})
     whole_number(estimator.n_auxiliary, "n_auxiliary", 1)
     check_length(estimator.n_warmup, estimator.n_draws, estimator.thin, estimator.n_chains, estimator.max_draws)
-    if not settings_of(estimator).is_fixed:
+    if estimator.engine == "variational" and isinstance(estimator.init, str) and estimator.init == "variational":
+        raise InputError('init="variational" is for engine="gibbs"; a variational fit starts from "kmeans", "one" or labels.')
+    if estimator.engine == "gibbs" and not settings_of(estimator).is_fixed:
         check_enough(estimator.n_draws, estimator.n_chains)
     concentration(estimator.alpha)
     if partition_process(estimator.partition) is not None and estimator.n_clusters is not None:

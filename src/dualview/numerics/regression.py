@@ -122,3 +122,20 @@ def add_transposed_times(first, end, starts, columns, values, vector, total):
     for t in range(first, end):
         for k in range(starts[t], starts[t + 1]):
             total[columns[k]] += values[k] * vector[t]
+
+
+@compiled
+def add_gram_times_many(first, end, starts, columns, values, vectors, total):
+    """In place: total (N, M) += Pᵀ P vectors over rows first to end, for several vectors (N, M) in one pass."""
+    n = vectors.shape[1]
+    projection = np.empty(n)
+    for t in range(first, end):
+        projection[:] = 0.0
+        for k in range(starts[t], starts[t + 1]):
+            value, column = values[k], columns[k]
+            for i in range(n):
+                projection[i] += value * vectors[column, i]
+        for k in range(starts[t], starts[t + 1]):
+            value, column = values[k], columns[k]
+            for i in range(n):
+                total[column, i] += value * projection[i]

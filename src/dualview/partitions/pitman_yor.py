@@ -8,6 +8,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dualview.checks import number_in
 from dualview.numerics.compiling import compiled
 from dualview.numerics.dispatch import register
@@ -16,6 +19,7 @@ from dualview.numerics.special import log_gamma, log_rising
 from dualview.partitions.alpha import PAPER, Concentration
 from dualview.partitions.concentration import AlphaPrior, log_alpha_prior
 from dualview.partitions.priors import ByRecord
+from dualview.partitions.soft import SoftSticks
 
 
 class PitmanYorRecord(NamedTuple):
@@ -132,6 +136,10 @@ class PitmanYor(ByRecord):
     def record(self, alpha: float) -> PitmanYorRecord:
         """The prior with this α for compiled code."""
         return PitmanYorRecord(alpha, self.discount, self.alpha_prior)
+
+    def approximate(self, counts: NDArray[np.float64]) -> SoftSticks:
+        """The best q of α and the components' weights for soft counts (K,)."""
+        return SoftSticks(counts, self.grid, self.discount)
 
     def offset(self, alpha: Any) -> Any:
         """What a cluster weighs beyond its users."""

@@ -15,6 +15,7 @@ from dualview.partitions import verbs
 from dualview.partitions.alpha import PAPER, Concentration, Known
 from dualview.partitions.concentration import AlphaPrior
 from dualview.partitions.dirichlet import Dirichlet
+from dualview.partitions.soft import AlphaGrid, OneWeight, SoftDirichlet, SoftSticks, SoftWeights
 
 Counts = NDArray[np.int64]
 
@@ -50,6 +51,9 @@ class PartitionPrior(Protocol):
     def log_density(self, counts: Counts, alpha: float) -> float:
         """ln p(partition | α) + ln p(α)."""
 
+    def approximate(self, counts: NDArray[np.float64]) -> SoftWeights:
+        """The best q of α and the components' weights for soft counts (K,)."""
+
     def draw_alpha(self, rng: np.random.Generator) -> float:
         """α from its prior."""
 
@@ -71,6 +75,15 @@ class ByRecord(ABC):
     @cached_property
     def alpha_prior(self) -> AlphaPrior:
         return self.concentration.record
+
+    @cached_property
+    def grid(self) -> AlphaGrid:
+        """Values of α that an approximation looks at."""
+        return AlphaGrid.of(self.alpha_prior, self.start_alpha)
+
+    @abstractmethod
+    def approximate(self, counts: NDArray[np.float64]) -> SoftWeights:
+        """The best q of α and the components' weights for soft counts (K,)."""
 
     def draw_alpha(self, rng: np.random.Generator) -> float:
         return self.concentration.draw(rng)
@@ -110,6 +123,9 @@ class ChineseRestaurant(ByRecord):
     def record(self, alpha: float) -> Dirichlet:
         return Dirichlet(alpha, 0.0, 0, self.alpha_prior)
 
+    def approximate(self, counts: NDArray[np.float64]) -> SoftWeights:
+        return SoftSticks(counts, self.grid)
+
     def new_weight(self, alpha: Any, n_clusters: Any) -> Any:  # noqa: ARG002
         return alpha
 
@@ -123,6 +139,9 @@ class FiniteDirichlet(ByRecord):
 
     def record(self, alpha: float) -> Dirichlet:
         return Dirichlet(alpha, self.offset(alpha), self.n_components, self.alpha_prior)
+
+    def approximate(self, counts: NDArray[np.float64]) -> SoftWeights:
+        return SoftDirichlet(counts, self.grid, self.n_components)
 
     def offset(self, alpha: Any) -> Any:
         return alpha / self.n_components
@@ -138,6 +157,9 @@ class OneCluster(ByRecord):
 
     def record(self, alpha: float) -> Dirichlet:
         return Dirichlet(alpha, 1.0, 1, self.alpha_prior)
+
+    def approximate(self, counts: NDArray[np.float64]) -> SoftWeights:
+        return OneWeight(counts, self.grid)
 
     def offset(self, alpha: Any) -> Any:
         return np.ones_like(alpha)

@@ -25,6 +25,7 @@ from dualview.partitions.choice import PartitionNames, partition_prior
 from dualview.partitions.priors import PartitionPrior
 from dualview.posterior import diagnostics, files
 from dualview.posterior import partition as partitions
+from dualview.posterior.approximated import ApproximationFacts
 from dualview.posterior.fresh import Base
 from dualview.posterior.scalars import scalars
 from dualview.posterior.tree import Asked, saved_tree, whole_tree
@@ -164,6 +165,18 @@ class Posterior:
         if "ended" not in attrs:
             return None
         return Length(int(attrs["n_iterations"]), int(attrs["n_warmup"]), int(attrs["stride"]), attrs["ended"])
+
+    def with_approximation(self, facts: ApproximationFacts) -> "Posterior":
+        """The posterior with what is known of the variational approximation that its draws come from."""
+        tree = self._tree.copy()
+        tree.attrs["approximation"] = facts.to_json()
+        return Posterior(tree, self.observations)
+
+    @property
+    def approximation(self) -> ApproximationFacts | None:
+        """What is known of the variational approximation that the draws come from; None where chains have made them."""
+        text = self._tree.attrs.get("approximation")
+        return None if text is None else ApproximationFacts.from_json(text)
 
     @property
     def user_ids(self) -> list[str]:
@@ -395,6 +408,8 @@ class Posterior:
 
     @cached_property
     def _verdict(self) -> tuple[bool, str]:
+        if self.approximation is not None:
+            return self.approximation.verdict()
         fixed = self.length is None or self.length.ended == "length"
         lengths = "n_warmup, n_draws" if fixed else "max_time, max_draws"
         return diagnostics.verdict(self._looked_at, self.n_chains, self.chain_distance(), lengths)

@@ -36,10 +36,10 @@ def diagnostics_section(post: Posterior, called: Vocabulary = THREADS) -> dict[s
         )
     return {
         "converged": post.converged,
-        "headline": words.verdict_headline(post.converged),
+        "headline": words.verdict_headline(post.converged, post.approximation is not None),
         "verdict": post.verdict(),
         "rows": rows,
-        "note": words.diagnostics_note(len(table), len(rows), post.n_chains),
+        "note": words.diagnostics_note(len(table), len(rows), post.n_chains, post.approximation is not None),
     }
 
 

@@ -291,13 +291,21 @@ def calibration_alt(scores: dict[str, Any]) -> str:
     return f"Share of outcomes inside central intervals against their probability: {listed(parts)}."
 
 
-def verdict_headline(converged: bool) -> str:
+def verdict_headline(converged: bool, approximated: bool) -> str:
+    if approximated:
+        found = "was found, and starts agree on it" if converged else "may not be the best there is"
+        return f"These are draws from a variational approximation. It {found}; intervals may be too narrow."
     if converged:
         return "The chains agree with each other, and are long enough for what is said here."
     return "The chains do not agree well enough yet: take roles, sizes and intervals as provisional."
 
 
-def diagnostics_note(n_all: int, n_shown: int, n_chains: int) -> str:
+def diagnostics_note(n_all: int, n_shown: int, n_chains: int, approximated: bool) -> str:
+    if approximated:
+        return (
+            "Lines are independent draws: that they look alike, with an R̂ of 1, does not say how close the approximation is. "
+            f"{n_shown} of {n_all} quantities."
+        )
     alike = "Lines are chains, by draw" if n_chains > 1 else "The line is the chain, by draw"
     return (
         f"{alike}; they should look alike and wander over the same range. R̂ compares the chains (wanted: 1.01 at most), "

@@ -160,7 +160,7 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
         write_about(folder, observed, request.answers)
     check_whole(model.posterior_, request.settings, f"'dualview resume {folder}', or the same command, continues it")
     text = summary_text(summarise(folder))
-    if not model.posterior_.converged:
+    if not model.posterior_.converged and model.posterior_.approximation is None:
         text += f"\nTo draw more: dualview resume {folder}{_more(model.posterior_, request.settings)}"
     return f"{text}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
 

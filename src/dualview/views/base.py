@@ -66,6 +66,13 @@ class View(ABC):
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> ViewState:
         """A state to start from, given vectors and clusters."""
 
+    def approximate(self, x: Array, responsibilities: Array, joint: bool) -> Any:
+        """q of components and base to start from (``views.approximation.Approximation``), given q(z), (K, U).
+
+        joint: q of the components' means is that of the latent vectors. By default a view cannot be approximated.
+        """
+        raise NotImplementedError(f"{type(self).__name__} lacks `approximate`: it has no variational approximation.")
+
     @abstractmethod
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> ViewState:
         """Base and components from the prior."""

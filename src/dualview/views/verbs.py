@@ -8,7 +8,8 @@ change arrays in place; what cannot be changed in place they return as a new rec
 
 The last view of a sampler is that of the latent vectors, and knows the verbs under *latent* as well. The verbs under
 *splitting* belong to records that ``split_start`` makes; views of a kind without it take part in no splits and merges, nor do
-the others beside them.
+the others beside them. ``expected_score`` and ``absorb`` belong to records of a variational approximation, and are called from
+Python only.
 """
 
 from dualview.numerics.dispatch import each, in_turn, optional_verb, total, verb
@@ -81,6 +82,19 @@ def complete(rng, u, column, view):
 def collapsed(view):  # noqa: ARG001
     """Whether the view's clusters have shrunk onto single points, or its numbers are none any more."""
     return False
+
+
+@verb
+def expected_score(table, vectors, factors):
+    """In place: add E ln p(vector of user u | component k) to the table (K, U), the expectation under q.
+
+    factors: the record of q of the view's components. vectors: ``SoftVectors``, what q says of the users' vectors.
+    """
+
+
+@verb
+def absorb(responsibilities, vectors, factors):
+    """Sums over users, weighted by responsibilities (K, U), of what q of the view's components is updated from: a record."""
 
 
 @verb

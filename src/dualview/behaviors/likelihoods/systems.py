@@ -36,16 +36,49 @@ class SparseRows:
         """Pᵀ vector."""
         return self._summed(regression.add_transposed_times, vector)
 
-    def _summed(self, kernel: Any, vector: Array) -> Array:
+    def gram_times_many(self, vectors: Array) -> Array:
+        """Pᵀ P vectors, of several (N, M)."""
+        return self._summed(regression.add_gram_times_many, vectors, (vectors.shape[1],))
+
+    def _summed(self, kernel: Any, vector: Array, more: tuple[int, ...] = ()) -> Array:
         def piece(i: int) -> Array:
-            total = np.zeros(self._n_columns)
+            total = np.zeros((self._n_columns, *more))
             kernel(self._edges[i], self._edges[i + 1], *self._rows, vector, total)
             return total
 
-        result = np.zeros(self._n_columns)
+        result = np.zeros((self._n_columns, *more))
         for total in threads.apply(piece, range(_PIECES)):
             result += total
         return result
+
+
+def improve(
+    times: Callable[[Array], Array], right: Array, start: Array, diagonal: Array, n_steps: int, tolerance: float
+) -> Array:
+    """x after some steps of conjugate gradients towards times(x) = right, or fewer where the residual is small already.
+
+    right, start and x may be (N,) or, for several systems with the same matrix, (N, M). Every step lowers xᵀ A x/2 − rightᵀ x.
+    """
+    x = start.copy()
+    scales = diagonal if x.ndim == 1 else diagonal[:, None]
+    residual = right - times(x)
+    scaled = residual / scales
+    direction = scaled.copy()
+    product = (residual * scaled).sum(axis=0)
+    goal = tolerance * tolerance * (right * (right / scales)).sum(axis=0)
+    for _ in range(n_steps):
+        if not (product > goal).any():
+            break
+        image = times(direction)
+        curvature = (direction * image).sum(axis=0)
+        length = product / np.where(curvature > 0.0, curvature, 1.0)
+        x += length * direction
+        residual -= length * image
+        scaled = residual / scales
+        before, product = product, (residual * scaled).sum(axis=0)
+        direction *= product / np.where(before > 0.0, before, 1.0)
+        direction += scaled
+    return x
 
 
 def solve(times: Callable[[Array], Array], right: Array, start: Array, diagonal: Array, tolerance: float) -> Array:

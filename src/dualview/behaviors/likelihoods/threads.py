@@ -15,6 +15,8 @@ from scipy import sparse
 from dualview.behaviors.base import Likelihood, Params, Prior
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.regression import CoefficientDraw, coefficient_draw, normal_equations
+from dualview.behaviors.likelihoods.soft_many_threads import ManyEquations, SoftManyThreads
+from dualview.behaviors.likelihoods.soft_threads import SoftThreads, ThreadEquations
 from dualview.distributions import G
 from dualview.numerics.messages import Terms
 from dualview.units import Whitening
@@ -26,6 +28,7 @@ Array = NDArray[np.float64]
 _JOINT_SHARE = 0.1
 _MOST_WITH_GRAM = 1000  # users
 _GRAM_COST = 0.5  # a number of the gram matrix against one of the participation's
+_MOST_FACTORISED = 1000  # coefficients whose precision a variational approximation factorises
 _NOTHING = np.empty(0)
 
 
@@ -176,6 +179,13 @@ class ThreadRegression(Likelihood):
         places = (np.arange(self.n_users), prior.z)
         members = sparse.csr_array((np.ones(self.n_users), places), (self.n_users, len(prior.means)))
         return self._way(self._with_covariates(self.design @ members), self.outcome - self.design @ shift)
+
+    def approximate(self) -> SoftThreads | SoftManyThreads:
+        """q of all coefficients together: by a factor of their precision where they are few, else by conjugate gradients."""
+        design = self._with_covariates(self.design)
+        if design.shape[1] > _MOST_FACTORISED:
+            return SoftManyThreads.start(ManyEquations.of(self, design))
+        return SoftThreads.start(ThreadEquations(self, *normal_equations(design, self.outcome)))
 
     def expected(self, latent: Array, coefficients: Array) -> Array:
         """Expected outcomes (T,)."""

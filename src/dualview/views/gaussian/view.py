@@ -4,43 +4,25 @@ x (U, D), z (U,), means (K, D), factors (K, D, D) upper triangular with S_k = T_
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import multigammaln
 
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.numerics.streams import stream_of
+from dualview.views.approximation import Approximation
 from dualview.views.base import Array, Base, Components, Labels, View
 from dualview.views.gaussian import conditionals, density
+from dualview.views.gaussian.approximation import GaussianApproximation
 from dualview.views.gaussian.interval_kind import IntervalGaussian
 from dualview.views.gaussian.intervals import Intervals
 from dualview.views.gaussian.kind import Gaussian
 from dualview.views.gaussian.linked_cells import Followers, draw_with_latent, draw_with_observations
+from dualview.views.gaussian.state import GaussianState
 
 _NO_SPREAD = 1e-24  # a variance that is rounding, in working units
 _SPARE = np.geomspace(0.1, 1e6, 50)  # values of β − D + 1 to start from
-
-
-class GaussianState(NamedTuple):
-    """Everything a Gaussian view learns. cells (n,): values of the cells that are not exact, in the data's units."""
-
-    components: Components
-    base: Base
-    cells: Array = np.empty(0)
-
-    @property
-    def component_parts(self) -> dict[str, Array]:
-        return self.components._asdict()
-
-    @property
-    def base_parts(self) -> dict[str, Any]:
-        parts = {f"base_{name}": value for name, value in self.base._asdict().items()}
-        return parts | {"cells": self.cells} if len(self.cells) else parts
-
-    @property
-    def n_components(self) -> int:
-        return len(self.components.means)
 
 
 @dataclass(frozen=True)
@@ -89,6 +71,12 @@ class GaussianView(View):
         dof = _likely_dof(sums.counts, sums.scatters, within, self.hyperprior.least_of_vectors)
         base = Base(np.zeros(self.n_dims), np.eye(self.n_dims), within, dof)
         return GaussianState(conditionals.draw_components(stream_of(rng), sums, base), base, self.start_cells(x))
+
+    def approximate(self, x: Array, responsibilities: Array, joint: bool) -> Approximation:
+        """q to start from, where no cell is anything but exact."""
+        if self.intervals is not None and self.intervals.n_cells:
+            raise NotImplementedError("A table with cells that are not exact has no variational approximation.")
+        return GaussianApproximation.start(x, responsibilities, self.hyperprior, joint)
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> GaussianState:
         """Base and components from (M2) to (M7)."""

@@ -1,0 +1,216 @@
+"""The variational engine: an ascent from every start, and draws from what the starts have found.
+
+An engine of chains makes a state from the one before. This one has no chains: it finds q, of which draws are independent, so
+that its door is :meth:`VariationalEngine.fit` and what that returns. Where starts end at different q with about the same
+evidence, as they do when several partitions explain the data alike, draws come from each by its share of the evidence.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from arviz_stats.base import array_stats  # type: ignore[attr-defined]
+from numpy.typing import NDArray
+from sklearn.metrics import adjusted_rand_score
+
+from dualview.chains.storage import Record, Store
+from dualview.engines.variational.ascent import ascend
+from dualview.engines.variational.draws import drawn, log_importance, states
+from dualview.engines.variational.mean_field import MeanField
+from dualview.engines.variational.moves import rounds
+from dualview.errors import DegenerateError, InputError
+from dualview.model import Model, State
+
+Array = NDArray[np.float64]
+Progress = Callable[[int, int, int], None]  # start, steps done, components now
+
+_COARSE = 0.05  # nats: where another number of components is tried
+_COARSE_STEPS = 60  # after which it is tried anyway; fewer steps that cost much
+_COARSE_STEPS_OF_MANY = 9
+_BATCH = 200  # draws that are made at a time
+_CHECKED = 300  # draws by which q is compared with the posterior
+_CHECKED_WORK = 300_000  # draws × users of that comparison
+_MOST_CHECKED = 5000  # users; with more, weights of importance say nothing: one draw has them all
+
+
+class Found(NamedTuple):
+    """What one start has found, in how many steps, and whether its bound has converged."""
+
+    q: MeanField
+    n_steps: int
+    converged: bool
+
+
+class _OutOfTimeError(Exception):
+    """The time is over; q is what there was."""
+
+    def __init__(self, q: MeanField) -> None:
+        self.q = q
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What all starts have found, from the highest evidence."""
+
+    found: list[Found]
+
+    @property
+    def best(self) -> MeanField:
+        return self.found[0].q
+
+    @cached_property
+    def agreements(self) -> list[float]:
+        """The adjusted Rand index between each start's partition and that of the first."""
+        labels = [found.q.responsibilities.argmax(axis=0) for found in self.found]
+        return [float(adjusted_rand_score(labels[0], own)) for own in labels]
+
+    @cached_property
+    def modes(self) -> tuple[list[MeanField], Array]:
+        """q of the starts, those with the same partition once, and their shares of the evidence."""
+        kept: list[MeanField] = []
+        partitions: list[NDArray[np.int64]] = []
+        for found in self.found:
+            own = found.q.responsibilities.argmax(axis=0)
+            if all(adjusted_rand_score(own, other) < 1.0 for other in partitions):
+                kept.append(found.q)
+                partitions.append(own)
+        evidence = np.array([q.evidence for q in kept])
+        shares = np.exp(evidence - evidence.max())
+        return kept, shares / shares.sum()
+
+    @cached_property
+    def constant(self) -> float:
+        """What is to be added to every evidence: 0 unless the bound of very many latent vectors is known up to a constant."""
+        latent = self.best.latent
+        return 0.0 if latent is None else latent.reported_bound() - latent.bound()
+
+    def states(self, rng: np.random.Generator, n: int) -> list[State]:
+        """Independent draws."""
+        kept, shares = self.modes
+        made = [state for q, own in zip(kept, rng.multinomial(n, shares), strict=True) for state in states(rng, q, int(own))]
+        return [made[i] for i in rng.permutation(n)]
+
+    def record(self, rng: np.random.Generator, n: int, every: int | None) -> Record:
+        """n draws as a chain leaves them; every: of a summary, which of them are kept whole."""
+        store = Store(self.best.model, every)
+        for first in range(0, n, _BATCH):
+            for state in self.states(rng, min(_BATCH, n - first)):
+                store.append(state)
+        return store.drain()
+
+    def pareto_k(self, rng: np.random.Generator) -> float | None:
+        """k̂ of the importance weights of draws from the best q: above 0.7 they are no stand-in for the posterior's.
+
+        None for very many users, of which no approximation is close enough for a k̂ that means something.
+        """
+        if self.best.model.n_users > _MOST_CHECKED:
+            return None
+        n = int(np.clip(_CHECKED_WORK // self.best.model.n_users, 100, _CHECKED))
+        smoothed: Any = array_stats
+        return float(smoothed.psislw(log_importance(self.best, drawn(rng, self.best, n)))[1])
+
+
+@dataclass(frozen=True)
+class VariationalEngine:
+    """Coordinate ascent from several starts.
+
+    tolerance: nats of the bound that may be missing where it counts as converged, besides a millionth for each user. max_steps:
+    of the last ascent of a start, after which it counts as not converged.
+    """
+
+    tolerance: float = 1e-3
+    max_steps: int = 2000
+
+    def fit(
+        self,
+        model: Model,
+        starts: Sequence[NDArray[np.int64]],
+        progress: Progress | None = None,
+        max_time: float | None = None,
+    ) -> Fitted:
+        """q from each of these partitions; after max_time seconds ascents end where they are, and no other begins."""
+        check_supported(model)
+        until = None if max_time is None else time.monotonic() + max_time
+        found: list[Found] = []
+        for number, z in enumerate(starts):
+            if found and until is not None and time.monotonic() >= until:
+                break
+            best = max((one.q for one in found), key=lambda q: q.evidence, default=None)
+            held = None if best is None or best.together else best
+            try:
+                found.append(self._from(model, z, _Watch(number, progress, until), held))
+            except np.linalg.LinAlgError as error:
+                raise DegenerateError(
+                    f"The variational approximation lost its digits ({error}): clusters have shrunk onto single points, or "
+                    'features are nearly dependent. Use engine="gibbs".'
+                ) from error
+        return Fitted(sorted(found, key=lambda one: -one.q.evidence))
+
+    def _from(self, model: Model, z: NDArray[np.int64], watch: "_Watch", best: MeanField | None) -> Found:
+        """What one start finds.
+
+        Where q of latent vectors stays as it is while components change, it is the best start's from the second start on, and
+        updated again only if its components turn out better: very many users take the time of one start.
+        """
+        try:
+            q = MeanField.start(model, z, None if best is None else best.latent)
+            if best is None:
+                q = ascend(q, _COARSE, _COARSE_STEPS if q.together else _COARSE_STEPS_OF_MANY, watch).q
+            q = rounds(q.sorted(), watch.changed).sorted()
+            if best is not None and q.evidence < best.evidence:
+                return Found(q, watch.n_steps, True)
+            n_before = watch.n_steps
+            last = ascend(q, self.tolerance, self.max_steps, watch)
+        except _OutOfTimeError as over:
+            return Found(over.q, watch.n_steps, False)
+        return Found(last.q, n_before + last.n_steps, last.converged)
+
+
+@dataclass
+class _Watch:
+    """Counts the steps of a start, tells of them, and ends it when the time is over."""
+
+    number: int
+    progress: Progress | None
+    until: float | None
+    n_steps: int = 0
+    _before: int = 0
+
+    def __call__(self, q: MeanField, n_steps: int) -> None:
+        if n_steps < self._before:  # another ascent
+            self._before = 0
+        self.n_steps += n_steps - self._before
+        self._before = n_steps
+        self._tell(q)
+
+    def changed(self, q: MeanField) -> None:
+        """Another number of components was taken."""
+        self.n_steps += 1
+        self._tell(q)
+
+    def _tell(self, q: MeanField) -> None:
+        if self.progress is not None:
+            self.progress(self.number, self.n_steps, q.n_components)
+        if self.until is not None and time.monotonic() >= self.until:
+            raise _OutOfTimeError(q)
+
+
+def check_supported(model: Model) -> None:
+    """Raise where a part of the model has no variational approximation."""
+    missing = []
+    if model.pooled:
+        missing.append('pooling="cluster"')
+    if model.intervals is not None and model.intervals.n_cells:
+        missing.append("cells that are missing, rounded, counts or ratings")
+    if "categories" in model.others:
+        missing.append("nominal columns")
+    if model.likelihood is not None and not model.likelihood.can_approximate:
+        missing.append(type(model.likelihood).__name__)
+    if missing:
+        raise InputError(
+            f'engine="variational" does not do {" or ".join(missing)} yet: it does features that are exact numbers, and '
+            'SharedOutcome. Use engine="gibbs".'
+        )

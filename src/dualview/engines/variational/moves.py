@@ -1,0 +1,145 @@
+"""Other numbers of components: two merged, one deleted, one split, each kept where a bound is higher after some steps.
+
+A bound compares any two q of the same model, whatever their numbers of components, so that no other penalty is needed. It is
+the bound by partitions, ``MeanField.evidence``: the more components there are, the more orders of them a partition can come in.
+Under a Dirichlet process components beyond those of q have no users and cost nothing.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.engines.variational.mean_field import MeanField
+
+Array = NDArray[np.float64]
+Trial = Callable[[], MeanField]
+
+_MOST_STEPS = 25  # of a trial
+_PATIENCE = 6  # times its last gain that a trial may be behind
+_LEAST_GAIN = 1e-3  # nats for which another number of components is taken
+_LLOYD = 10  # rounds of two means inside a component
+_FEWEST = 1.5  # expected users of a component that is split
+_MANY_USERS = 5000  # above, fewer ways are tried: a few merges, no deletion of a large component, one split of each
+_FEW_PAIRS = 4
+
+
+def improved(q: MeanField, trial: MeanField) -> MeanField | None:
+    """The trial after some steps, once its evidence is above that of q; None where it does not get there."""
+    target = q.evidence + _LEAST_GAIN
+    before = trial.evidence
+    for n_left in range(_MOST_STEPS, 0, -1):
+        if before > target:
+            return trial
+        trial = trial.trial_step()
+        gain, before = trial.evidence - before, trial.evidence
+        if before + gain * min(n_left, _PATIENCE) < target:
+            return None
+    return trial if before > target else None
+
+
+def rounds(q: MeanField, notify: Callable[[MeanField], None]) -> MeanField:
+    """Merges and deletions while they help, then splits while they help, until neither does."""
+    changed = True
+    while changed:
+        changed = False
+        for candidates in (_smaller, _larger):
+            found = _best_of(q, candidates, notify)
+            changed, q = changed or found is not q, found
+    return q
+
+
+def _best_of(
+    q: MeanField, candidates: Callable[[MeanField], Iterator[Trial]], notify: Callable[[MeanField], None]
+) -> MeanField:
+    """q after the first candidate that helps, then the first that helps from there, until none does."""
+    while True:
+        for trial in candidates(q):
+            found = improved(q, trial())
+            if found is not None:
+                q = found
+                notify(q)
+                break
+        else:
+            return q
+
+
+def _smaller(q: MeanField) -> Iterator[Trial]:
+    """Merges of the pairs whose users are best explained by each other, then deletions, of the smallest first."""
+    if q.n_components == 1:
+        return
+    table = q.table()
+    counts = np.maximum(q.counts, np.finfo(float).tiny)
+    own = np.einsum("ku,ku->k", q.responsibilities, table)
+    losses = (own[:, None] - q.responsibilities @ table.T) / counts[:, None]  # by moving the users of one to another
+    pairs = np.minimum(losses, losses.T) + np.where(np.tri(q.n_components, dtype=bool), np.inf, 0.0)
+    many = q.model.n_users > _MANY_USERS
+    order = np.argsort(pairs, axis=None)[: _FEW_PAIRS if many else 2 * q.n_components]
+    for k in np.argsort(q.counts):
+        if q.counts[k] < 1.0:
+            yield partial(deleted, q, table, int(k))
+    for place in order:
+        one, other = np.unravel_index(place, pairs.shape)
+        if np.isfinite(pairs[one, other]):
+            yield partial(merged, q, int(one), int(other))
+    for k in np.argsort(q.counts):
+        if q.counts[k] >= 1.0 and not many:
+            yield partial(deleted, q, table, int(k))
+
+
+def _larger(q: MeanField) -> Iterator[Trial]:
+    """Splits of components, of the largest first."""
+    most = q.model.partition.n_components
+    if most is not None and q.n_components >= most:
+        return
+    views = [list(q.views)]
+    if len(q.views) > 1 and q.model.n_users <= _MANY_USERS:
+        views += [[name] for name in q.views]
+    for k in np.argsort(-q.counts):
+        if q.counts[k] >= _FEWEST:
+            for names in views:
+                yield partial(split, q, int(k), names)
+
+
+def merged(q: MeanField, k: int, other: int) -> MeanField:
+    """q with the users of another component in k."""
+    kept = np.delete(np.arange(q.n_components), other)
+    responsibilities = q.responsibilities.copy()
+    responsibilities[k] += responsibilities[other]
+    return q.rearranged(responsibilities[kept], kept)
+
+
+def deleted(q: MeanField, table: Array, k: int) -> MeanField:
+    """q without k, its users where they belong among the others; table: scores (K, U)."""
+    kept = np.delete(np.arange(q.n_components), k)
+    rest = table[kept] - table[kept].max(axis=0)
+    responsibilities = np.exp(rest)
+    return q.rearranged(responsibilities / responsibilities.sum(axis=0), kept)
+
+
+def split(q: MeanField, k: int, names: list[str]) -> MeanField:
+    """q with k in two parts, by two means of its users in these views, in units of its own width."""
+    x = np.hstack([q.views[name].whitened(k, q.vectors(name).means) for name in names])
+    side = two_means(x, q.responsibilities[k])
+    sources = np.append(np.arange(q.n_components), k)
+    responsibilities = q.responsibilities[sources]
+    responsibilities[k] *= side
+    responsibilities[-1] *= ~side
+    return q.rearranged(responsibilities, sources)
+
+
+def two_means(x: Array, weights: Array) -> NDArray[np.bool_]:
+    """Who is nearer to the first of two centres, of weighted vectors x (U, D), from a cut across their longest direction."""
+    total = weights.sum()
+    centre = weights @ x / total
+    away = x - centre
+    direction = np.linalg.eigh((away * weights[:, None]).T @ away)[1][:, -1]
+    side = away @ direction > 0.0
+    for _ in range(_LLOYD):
+        first, second = weights * side, weights * ~side
+        if min(first.sum(), second.sum()) <= 1e-6 * total:
+            break
+        ends = first @ x / first.sum(), second @ x / second.sum()
+        side = (x - 0.5 * (ends[0] + ends[1])) @ (ends[0] - ends[1]) > 0.0
+    return np.asarray(side)
