@@ -106,5 +106,5 @@ link: $(VENV)/ready
 	$(BIN)/python -m benchmarks.paste docs/link.md forums < docs/link/forums.md
 
 clean:
-	rm -rf $(VENV) $(VENV)-numba-* demo dist docs/_build docs/gallery docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-numba-* demo dist docs/_build docs/gallery docs/tutorial docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

@@ -25,7 +25,7 @@ extensions = [
     "command_line",
     "live_report",
 ]
-exclude_patterns = ["_build", "link/*.md", "gallery/*.ipynb", "gallery/*.py"]
+exclude_patterns = ["_build", "link/*.md", "tutorial/index.rst", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 nitpicky = False
 
@@ -40,12 +40,11 @@ numpydoc_xref_param_type = False
 
 # Examples run again when their source changes; what they made stays in docs/gallery, which Git does not see.
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples/gallery",
-    "gallery_dirs": "gallery",
+    "examples_dirs": ["../examples/tutorial", "../examples/gallery"],
+    "gallery_dirs": ["tutorial", "gallery"],
     "filename_pattern": r"\.py$",
     "within_subsection_order": "gallery_order.Order",
     "download_all_examples": False,
-    "abort_on_example_error": True,
     "show_memory": False,
     "min_reported_time": 1,
     "matplotlib_animations": False,
@@ -68,4 +67,4 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "pygments_light_style": "default",
 }
-html_sidebars = {"index": [], "tutorial": []}
+html_sidebars = {"index": [], "tutorial/*": []}

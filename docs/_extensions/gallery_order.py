@@ -1,5 +1,6 @@
 """The order of the gallery: from the first case to the special ones."""
 
+TUTORIAL = ("five_minutes",)
 NAMES = (
     "roles",
     "cold_start",
@@ -22,4 +23,4 @@ class Order:
         self.folder = folder
 
     def __call__(self, filename: str) -> int:
-        return NAMES.index(filename.removesuffix(".py"))
+        return (*TUTORIAL, *NAMES).index(filename.removesuffix(".py"))

@@ -42,7 +42,7 @@ known = (school < 120) & (rank < 10)
 asked = (school >= 120) & (rank >= 10)
 
 behavior = dv.UserRegression(school[known], ses[known], score[known], intercept=True, n_users=120)
-model = dv.DualViewMixture(link="linear", n_draws=500, max_draws=4000, random_state=0).fit(features[:120], behavior)
+model = dv.DualViewMixture(link="linear", n_draws=500, max_draws=1500, random_state=0).fit(features[:120], behavior)
 print(model.posterior_.verdict())
 
 # %%

@@ -17,7 +17,7 @@ converged = 0
 for seed in range(4):
     forum = dv.datasets.agreement(n_users=40, n_threads=60, seed=seed)
     behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    settings = {"n_draws": 500, "max_draws": 2000, "random_state": seed}
+    settings = {"n_draws": 500, "max_draws": 1500, "random_state": seed}
     single = dv.DualViewMixture(1, **settings).fit(None, behavior)
     floor = single.predict_outcome(forum.test.participation).nll(forum.test.outcome)
     shuffled = np.random.default_rng(seed).permutation(forum.features)
