@@ -48,9 +48,9 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 1,
     "matplotlib_animations": False,
-    "capture_repr": ("_repr_html_", "__repr__"),
+    "capture_repr": ("_repr_html_",),
 }
-warnings.simplefilter("default", ConvergenceWarning)
+warnings.simplefilter("ignore", ConvergenceWarning)  # examples print the verdict, which says the same
 
 html_theme = "pydata_sphinx_theme"
 html_title = "dualview"

@@ -23,7 +23,7 @@ length = np.exp(2.0 * log_length)
 
 fits, checks = {}, {}
 for name, outcome in (("raw", length), ("log", np.log(length))):
-    behavior = dv.SharedOutcome(forum.participation, outcome, intercept=True)
+    behavior = dv.SharedOutcome(forum.participation, outcome)
     fits[name] = dv.DualViewMixture(n_draws=500, max_draws=3000, random_state=0).fit(forum.features, behavior)
     checks[name] = fits[name].check(refit=False)
     print(f"{name}: {fits[name].posterior_.verdict()}")
@@ -42,7 +42,7 @@ print(checks["log"].text())
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
 for ax, name in zip(axes, checks, strict=True):
-    ax.hist(np.ravel(checks[name].levels["outcomes"]), bins=20, density=True, color="#0072B2")
+    ax.hist(checks[name].levels()["outcomes"], bins=12, density=True, color="#0072B2")
     ax.axhline(1.0, color="black", linewidth=0.8)
     ax.set(title=f"{name} outcome", xlabel="level of an outcome, given all others")
 axes[0].set_ylabel("density")

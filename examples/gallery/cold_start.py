@@ -5,8 +5,8 @@ Cold start: users without a history
 **A school joins with no test results, or with a few. What will its pupils score?** Real data: 7,185
 pupils of 160 American schools (``MathAchieve`` and ``MathAchSchool`` of R's nlme). A "user" is a
 school; its features are size, share of pupils on an academic track, disciplinary climate and mean
-socio-economic status. 120 schools are known by ten pupils each; 40 are new. The rival is a mixed
-model with the same features, the tool most people would take.
+socio-economic status. 80 schools, drawn at random, are known by ten pupils each, and 20 are new.
+The rival is a mixed model with the same features, the tool most people would take.
 
 This example needs ``pip install 'dualview[examples]'``.
 """
@@ -33,23 +33,24 @@ score, ses = pupils["MathAch"].to_numpy(float), pupils[["SES"]].to_numpy(float)
 rng = np.random.default_rng(0)
 order = rng.permutation(160)
 place = np.empty(160, dtype=int)
-place[order] = np.arange(160)  # schools 0 to 119 are known, 120 to 159 are new
+place[order] = np.arange(160)  # schools 0 to 79 are known, 80 to 99 are new
 school, features = place[school], features[order]
 pupil = rng.permutation(len(school))  # in random order
 school, score, ses = school[pupil], score[pupil], ses[pupil]
 rank = pd.Series(school).groupby(school).cumcount().to_numpy()  # a pupil's place in its school
-known = (school < 120) & (rank < 10)
-asked = (school >= 120) & (rank >= 10)
+known = (school < 80) & (rank < 10)
+new = (school >= 80) & (school < 100)
+asked = new & (rank >= 10)
 
-behavior = dv.UserRegression(school[known], ses[known], score[known], intercept=True, n_users=120)
-model = dv.DualViewMixture(link="linear", n_draws=500, max_draws=1500, random_state=0).fit(features[:120], behavior)
+behavior = dv.UserRegression(school[known], ses[known], score[known], intercept=True, n_users=80)
+model = dv.DualViewMixture(n_draws=500, max_draws=6000, random_state=0).fit(features[:80], behavior)
 print(model.posterior_.verdict())
 
 # %%
 # The mixed model has random intercepts and slopes and the features as fixed effects. For a new
 # school with observations, its random effects are predicted from them by the usual formula (BLUP).
 
-standard = (features - features[:120].mean(axis=0)) / features[:120].std(axis=0)
+standard = (features - features[:80].mean(axis=0)) / features[:80].std(axis=0)
 random_part = np.column_stack([np.ones(len(ses)), ses])
 fixed_part = np.column_stack([random_part, standard[school]])
 with warnings.catch_warnings():
@@ -69,14 +70,14 @@ def blup(new_school, seen):
 # Predict the same pupils after 0, 1, 3 and 10 observed pupils of their school. Nothing is fitted
 # again.
 
-new = dv.UserRegression(school[asked], ses[asked], intercept=True, n_users=160)
 counts, errors = [0, 1, 3, 10], {"dualview": [], "mixed model": [], "mean of all": []}
 for n in counts:
-    seen = (school >= 120) & (rank < n)
-    history = dv.UserRegression(school[seen] - 120, ses[seen], score[seen], intercept=True, n_users=40) if n else None
-    dual = model.predict_outcome(new, features[120:], history).median
-    random = np.array([blup(s, seen) if n else np.zeros(2) for s in range(120, 160)])
-    blups = fixed_part[asked] @ mixed.fe_params + (random_part[asked] * random[school[asked] - 120]).sum(axis=1)
+    seen = new & (rank < n)
+    history = dv.UserRegression(school[seen] - 80, ses[seen], score[seen], intercept=True, n_users=20) if n else None
+    line = model.predict_latent(features[80:100], history).median[school[asked] - 80]  # intercept and slope
+    dual = (random_part[asked] * line).sum(axis=1)
+    random = np.array([blup(s, seen) if n else np.zeros(2) for s in range(80, 100)])
+    blups = fixed_part[asked] @ mixed.fe_params + (random_part[asked] * random[school[asked] - 80]).sum(axis=1)
     for name, found in zip(errors, (dual, blups, np.full(asked.sum(), score[known].mean())), strict=True):
         errors[name].append(np.sqrt(np.mean((found - score[asked]) ** 2)))
 

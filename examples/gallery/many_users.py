@@ -44,7 +44,7 @@ print(model.posterior_.verdict())
 
 added = sparse.csr_array(participation @ features)
 both = sparse.hstack([participation, added]).tocsr()
-errors = {"dualview": model.predict_outcome(participation[~train]).median - outcome[~train]}
+errors = {"dualview": model.predict_outcome(participation[~train]).mean - outcome[~train]}
 for name, matrix in (("ridge", participation), ("ridge with features", both)):
     ridge = min(
         (RidgeCV([a], alpha_per_target=False) for a in (3.0, 10.0, 30.0)),

@@ -23,7 +23,7 @@ from dualview.cli import main
 folder = Path(tempfile.mkdtemp())
 posts = dv.forum.example_posts(n_users=120, n_threads=1200, seed=0)
 posts.to_csv(folder / "posts.csv", index=False)
-print(posts[["thread", "user", "time", "section", "text_len"]].head(3).to_string(index=False))
+print(posts[["thread", "user", "time", "section", "text_length"]].head(3).to_string(index=False))
 
 # %%
 # The command, as a shell would run it: ``dualview forum posts.csv --out run --max-draws 2000
@@ -44,7 +44,7 @@ for place, role in enumerate(roles):
     low, high = role["power"]["low"], role["power"]["high"]
     ax.plot([low, high], [place, place], color="#0072B2", linewidth=3)
     ax.plot(role["power"]["median"], place, "o", color="#0072B2")
-ax.set_yticks(range(len(roles)), [f"role {role['role']}, {role['size']} members" for role in roles])
+ax.set_yticks(range(len(roles)), [f"{role['size']} members: {role['label']}" for role in roles])
 ax.axvline(0.0, color="black", linewidth=0.8)
 ax.set_xlabel("power: median and 95 % interval")
 

@@ -32,7 +32,7 @@ for u in range(18):
 # Fit, with a noise of each cluster's own: some people are more regular than others.
 
 behavior = dv.UserRegression(person[train], days[train], reaction[train], intercept=True, noise="cluster")
-model = dv.DualViewMixture(max_draws=20_000, random_state=0).fit(None, behavior)
+model = dv.DualViewMixture(n_draws=500, max_draws=5000, random_state=0).fit(None, behavior)
 print(model.posterior_.verdict())
 print(f"Clusters found: {model.n_clusters_}")
 

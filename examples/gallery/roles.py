@@ -48,7 +48,7 @@ def rmse(found, true):
     return np.sqrt(np.mean((found - true) ** 2))
 
 
-ours = rmse(predicted.median, forum.test.outcome), rmse(model.latent_, forum.latent)
+ours = rmse(predicted.mean, forum.test.outcome), rmse(model.latent_, forum.latent)
 brought = ridge.coef_ + ridge.intercept_  # shares of a thread sum to one, so the intercept is everybody's
 theirs = rmse(ridge.predict(forum.test.participation), forum.test.outcome), rmse(brought, forum.latent)
 print("RMSE         later threads   what users bring")
