@@ -3,6 +3,10 @@
 # make test-slow  the statistical tests that take minutes
 # make test-bounds  kernels and sampler with a check of every index in compiled code
 # make test-numba   the way kernels are compiled, with the oldest and the newest Numba that it was made for
+# make docs       the site, into docs/_build/html; the first time its examples run for some minutes, later only changed ones
+# make readme     the table of README.md, from the run of the site
+# make wheel      a wheel and an sdist, into dist/
+# make test-wheel the wheel in an environment of its own, outside the checkout
 # make bench      the benchmarks, as ratios within one run
 # make paper      the paper's experiments, into reproduced/ and docs/paper.md; an hour and more, goes on where it stopped
 # make link       what the link costs on the paper's scenarios and its picture, into docs/link/ and docs/link.md; half an hour
@@ -20,7 +24,7 @@ PAPER_OUT ?= reproduced
 # All studies but link, which is about an extension of the paper's model: make link.
 STUDIES = all models information starts sensitivity randomised unstructured overlap shapes users draws baselines
 
-.PHONY: demo test test-slow test-bounds test-numba bench paper link lint format clean
+.PHONY: demo docs readme wheel test-wheel test test-slow test-bounds test-numba bench paper link lint format clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualview needs Python 3.11 or later; got " + sys.version.split()[0])'
@@ -68,6 +72,20 @@ test-numba-%: $(VENV)-numba-%/ready
 
 test-numba: $(NUMBAS:%=test-numba-%)
 
+# Warnings are errors. Needs no network. What examples have made is kept in docs/gallery and docs/_build.
+docs: $(VENV)/ready
+	$(BIN)/python -m sphinx --fail-on-warning --quiet docs docs/_build/html
+
+readme: docs
+	$(BIN)/python -m benchmarks.readme docs/_build/forum | $(BIN)/python -m benchmarks.paste README.md forum
+
+wheel: $(VENV)/ready
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
+test-wheel: $(VENV)/ready
+	$(BIN)/pytest -m slow tests/test_release.py
+
 bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks.partitions
 	$(BIN)/python -m benchmarks
@@ -88,5 +106,5 @@ link: $(VENV)/ready
 	$(BIN)/python -m benchmarks.paste docs/link.md forums < docs/link/forums.md
 
 clean:
-	rm -rf $(VENV) $(VENV)-numba-* demo .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-numba-* demo dist docs/_build docs/gallery docs/tutorial docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dualview import __version__
 from dualview.command_line_words import with_options
@@ -19,6 +19,9 @@ from dualview.errors import DualViewError
 from dualview.forum.columns import GivenColumns
 from dualview.forum.options import GONE, ForumOptions, ForumSettings
 from dualview.settings import AnswerSettings, Columns, Settings, column_option_name, option_name
+
+if TYPE_CHECKING:
+    import cyclopts
 
 
 def demo(
@@ -439,12 +442,10 @@ RECORDS = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, or 2 with a line on standard error."""
-    try:
-        import cyclopts
-    except ImportError:
-        return _complain("The command line needs cyclopts, which is not installed: pip install 'dualview[cli]'.")
+def program() -> "cyclopts.App":
+    """The program with all its commands; their help is made from the functions above."""
+    import cyclopts
+
     app = cyclopts.App(
         "dualview",
         help="Clusters of users from features you can see and behaviours you can only see through their effects.",
@@ -459,6 +460,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in COMMANDS:
         several = cyclopts.Parameter(consume_multiple=(1, None)) if command is report else None
         app.command(command, default_parameter=several)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0, or 2 with a line on standard error."""
+    try:
+        import cyclopts
+    except ImportError:
+        return _complain("The command line needs cyclopts, which is not installed: pip install 'dualview[cli]'.")
+    app = program()
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     called = next((command for command in COMMANDS if tokens and command.__name__ == tokens[0]), None)
     more = "Try dualview --help." if called is None else f"Try dualview {called.__name__} --help."

@@ -41,12 +41,11 @@ def run(out: Path, seed: int, users: int, threads: int, draws: int, max_draws: i
     dual = _fit("dual-DP", forum.features, forum, lengths, seed, quiet)
     single = _fit("single", None, forum, lengths, seed, quiet)
     findings = _findings(forum, dual, single)
-    picture = io.BytesIO()
-    plots.overview(dual, forum.features, truth=forum.latent).savefig(picture, format="png", dpi=120)
+    picture = _picture(dual, forum)
     command = f"dualview demo --seed {seed} --users {users} --threads {threads} --draws {draws}"
     command += "" if max_draws is None else f" --max-draws {max_draws}"
     files = {
-        "picture.png": picture.getvalue(),
+        "picture.png": picture,
         "report.md": _report(findings, command).encode(),
         "users.csv": _users_table(forum, dual).encode(),
     }
@@ -55,6 +54,17 @@ def run(out: Path, seed: int, users: int, threads: int, draws: int, max_draws: i
         write_whole(out / name, content)
     print(_summary(findings))
     print(f"Wrote {', '.join(str(out / name) for name in files)} in {time.monotonic() - began:.0f} s.")
+
+
+def _picture(model: DualViewMixture, forum: Forum) -> bytes:
+    """Users by features and by latent coefficients with the truth, as PNG."""
+    from matplotlib import pyplot
+
+    figure = plots.overview(model, forum.features, truth=forum.latent)[0].figure
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=120)
+    pyplot.close(figure)
+    return content.getvalue()
 
 
 def _check_folder(out: Path) -> None:

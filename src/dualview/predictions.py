@@ -62,7 +62,7 @@ class Predictions:
         return np.where(chosen < self.n_clusters_, chosen, -1)
 
     def predict_proba(self, X: Any, *, unknown: Unknown = "error") -> Array:
-        """Probability that each new user belongs to each cluster of ``labels_``, by its features, (J, n_clusters_).
+        """Probability that each new user belongs to each cluster of ``labels_``, by its features, (J, K).
 
         When the number of clusters is inferred there is one more column: a cluster that nobody of the fit is in. X and unknown
         as in :meth:`predict`.

@@ -136,7 +136,7 @@ def test_texts_do_not_collide(model, forum, labels):
     shown = relabelled(model, labels)
     assert colliding_texts(plots.features(shown, forum.features).figure) == []
     assert colliding_texts(plots.latent(shown, truth=forum.latent).figure) == []
-    assert colliding_texts(plots.overview(shown, forum.features)) == []
+    assert colliding_texts(plots.overview(shown, forum.features)[0].figure) == []
 
 
 def test_latent_means_and_intervals_are_the_posteriors(model, axes):
@@ -211,11 +211,15 @@ def test_new_axes_when_none_are_given(model, forum, draw):
     assert draw(model, forum.features).figure.number in pyplot.get_fignums()
 
 
-def test_overview_has_both_and_saves_without_a_window(model, forum):
-    figure = plots.overview(model, forum.features, truth=forum.latent)
-    assert [ax.get_title(loc="left") for ax in figure.axes] == ["Features", "Latent behaviour"]
+def test_overview_has_both_and_draws_where_it_is_told(model, forum):
+    from matplotlib.figure import Figure
+
+    given = Figure().subplots(1, 2)
+    axes = plots.overview(model, forum.features, truth=forum.latent, axes=given)
+    assert list(axes) == list(given)
+    assert [ax.get_title(loc="left") for ax in axes] == ["Features", "Latent behaviour"]
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=50)
+    axes[0].figure.savefig(buffer, format="png", dpi=50)
     assert buffer.getvalue().startswith(b"\x89PNG")
     from matplotlib import pyplot
 

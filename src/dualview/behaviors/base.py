@@ -20,6 +20,7 @@ from dualview.errors import InputError, InputTypeError
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.numerics.messages import Terms
 from dualview.outcomes import Outcome
+from dualview.small_table import small_table
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
@@ -389,6 +390,15 @@ class Behavior(ABC):
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The distribution of new observations given S draws of known users' latent vectors; n_new more users are new."""
 
+    def facts(self) -> dict[str, object]:
+        """What the object holds, by name, for people to read: users, latent vector, outcome."""
+        parts = self.coords().get("function", ())
+        latent = ", ".join(map(str, parts)) if len(parts) else "one coefficient for each user"
+        return {"users": f"{len(self):,}", "latent": latent, "outcome": _range_text(self.outcome)}
+
+    def _repr_html_(self) -> str:
+        return small_table(type(self).__name__, self.facts().items())
+
     @property
     def param_names(self) -> Sequence[str]:
         """The likelihood's parameters that predictions need, by their names in the posterior; none by default."""
@@ -483,3 +493,10 @@ def check_inherits(given: Any, base: type[Likelihood] | type[Behavior], what: st
         f"{what} must inherit {base.__module__}.{base.__name__}; got a {type(given).__name__}, which does not. Write class "
         f"{type(given).__name__}({base.__name__}).{lacks}"
     )
+
+
+def _range_text(outcome: Array | None) -> str:
+    """Number, range and mean of outcomes, in words."""
+    if outcome is None or len(outcome) == 0:
+        return "none: to be predicted"
+    return f"{len(outcome):,} from {outcome.min():.4g} to {outcome.max():.4g}, mean {outcome.mean():.4g}"

@@ -132,6 +132,12 @@ class PerUser(Behavior):
         outcome = "no outcome" if self.outcome is None else "outcome"
         return f"{type(self).__name__}({self.n_observations} {self.observations}, {len(self)} users, {outcome})"
 
+    def facts(self) -> dict[str, object]:
+        """Users, those with observations, latent vector, outcome."""
+        found = super().facts()
+        observed = f"{self.n_observations:,}, of {len(np.unique(self.user)):,} users"
+        return {"users": found["users"], self.observations: observed, "latent": found["latent"], "outcome": found["outcome"]}
+
     @property
     def n_observations(self) -> int:
         return len(self.user)

@@ -205,6 +205,15 @@ class SharedOutcome(Behavior):
         outcome = "no outcome" if self.outcome is None else "outcome"
         return f"SharedOutcome({self.n_observations} threads, {len(self)} users, {outcome})"
 
+    def facts(self) -> dict[str, object]:
+        """Users, threads, coefficients outside the mixture, outcome."""
+        found = super().facts()
+        outside = ", ".join(self.coefficient_names) or "none"
+        return {"users": found["users"], "threads": f"{self.n_observations:,}", "latent": found["latent"]} | {
+            "outside the mixture": outside,
+            "outcome": found["outcome"],
+        }
+
     @property
     def n_observations(self) -> int:
         """The number of threads."""

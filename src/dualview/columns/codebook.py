@@ -142,20 +142,20 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
 
     The kind of a column follows from what it holds, unless ``columns`` says it:
 
-    ================================================  =========================================================
-    the column holds                                  kind
-    ================================================  =========================================================
-    numbers of a NumPy array                          continuous
-    flags; two different values                       nominal
-    whole numbers, none below 0                       count, on the scale of log1p where the skewness is above 1
-    other whole numbers                               rounded to 1
-    numbers, 10 % or more of which are shared with    rounded to the largest such step
+    ==================================================  ============================================================
+    the column holds                                    kind
+    ==================================================  ============================================================
+    numbers of a NumPy array                            continuous
+    flags; two different values                         nominal
+    whole numbers, none below 0                         count, on the scale of log1p where the skewness is above 1
+    other whole numbers                                 rounded to 1
+    numbers, 10 % or more of which are shared with      rounded to the largest such step
     another user, which differ by multiples of a step
-    other numbers                                     continuous
-    ordered categories, three or more                 ordinal
-    other categories, text                            nominal
-    pandas intervals                                  censored
-    ================================================  =========================================================
+    other numbers                                       continuous
+    ordered categories, three or more                   ordinal
+    other categories, text                              nominal
+    pandas intervals                                    censored
+    ==================================================  ============================================================
 
     Whole numbers may be stored as floats, as pandas does where cells are missing. NaN, None, NA and NaT are missing cells.
     Refused are dates, time spans, lists, columns with one value or none, and text with more than ten levels of which there

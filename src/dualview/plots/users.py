@@ -14,18 +14,18 @@ from dualview.plots.canvas import (
     MUTED,
     TRUTH,
     Array,
+    Panels,
     apart,
     cluster_style,
     groups_of,
     one_panel,
+    panels,
     percent,
     posterior_of,
-    require_matplotlib,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LEGEND_ROWS = 12
 _GAP = 1.5  # between clusters, in users
@@ -151,22 +151,26 @@ def overview(
     columns: Sequence[int | str] = (0, 1),
     probability: float = 0.95,
     truth: ArrayLike | None = None,
-) -> "Figure":
-    """Both pictures side by side, on a figure of their own.
+    axes: Any = None,
+) -> Panels:
+    """Users by their features and by their latent behavior, side by side.
 
     Parameters
     ----------
     model, X, columns : as in :func:`features`
     probability, truth : as in :func:`latent`
-    """
-    require_matplotlib()
-    from matplotlib.figure import Figure
+    axes : array of two matplotlib Axes, optional
+        Where to draw; a new figure by default.
 
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
+    Returns
+    -------
+    array of two Axes
+    """
+    posterior_of(model)
+    left, right = panels(axes, 1, 2, (11, 4.6), width_ratios=(1, 1.35))[0]
     features(model, X, left, columns).set_title("Features", loc="left")
     latent(model, right, probability, truth).set_title("Latent behaviour", loc="left")
-    return figure
+    return np.array([left, right], dtype=object)
 
 
 def _values(model: DualViewMixture, X: Any) -> tuple[Array, list[str]]:

@@ -27,6 +27,7 @@ from dualview.posterior import diagnostics, files
 from dualview.posterior import partition as partitions
 from dualview.posterior.approximated import ApproximationFacts
 from dualview.posterior.fresh import Base
+from dualview.posterior.notebook import posterior_table
 from dualview.posterior.scalars import scalars
 from dualview.posterior.tree import Asked, saved_tree, whole_tree
 from dualview.units import Whitening
@@ -242,6 +243,9 @@ class Posterior:
 
     def __repr__(self) -> str:
         return f"Posterior({self.n_chains} chains × {self.n_draws} draws: {', '.join(self.names)})"
+
+    def _repr_html_(self) -> str:
+        return posterior_table(self)
 
     @property
     def names(self) -> list[str]:

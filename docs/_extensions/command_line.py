@@ -1,0 +1,38 @@
+"""The page of the command line, made from the program itself."""
+
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+
+HEAD = """\
+# Command line
+
+`pip install 'dualview[cli]'` adds the program `dualview`. This page is what `dualview COMMAND --help` says, made from the
+program itself. [Runs that survive](../runs.md) shows the commands at work.
+
+Exit codes: 0; 2 after an error, with one line on standard error; 130 after Ctrl-C.
+
+"""
+
+
+def page() -> str:
+    """The help of every command, as Markdown."""
+    from dualview.cli import program
+
+    text = program().generate_docs("markdown", heading_level=1)
+    commands = text[text.index("## dualview demo") :]
+    return HEAD + re.sub(r"^Example: (.*)$", r"```console\n\1\n```", commands, flags=re.M)
+
+
+def write_page(app: Sphinx) -> None:
+    """Write the page where it has changed."""
+    place, text = Path(app.srcdir) / "reference" / "command-line.md", page()
+    if not place.exists() or place.read_text(encoding="utf-8") != text:
+        place.write_text(text, encoding="utf-8")
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    app.connect("builder-inited", write_page)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

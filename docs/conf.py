@@ -1,0 +1,70 @@
+"""How Sphinx makes the site: ``make docs``. It needs the extra ``docs`` and no network."""
+
+import sys
+import warnings
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_extensions"))
+
+import dualview  # noqa: E402
+from dualview.errors import ConvergenceWarning  # noqa: E402
+
+project = "dualview"
+author = "The dualview developers"
+copyright = author
+version = release = dualview.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+    "mathml",
+    "command_line",
+    "live_report",
+]
+exclude_patterns = ["_build", "link/*.md", "tutorial/index.rst", "**/sg_execution_times.rst", "sg_execution_times.rst"]
+templates_path = ["_templates"]
+nitpicky = False
+
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
+myst_heading_anchors = 4
+
+autosummary_generate = True
+autodoc_typehints = "none"  # numpydoc's sections have the types, in words
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+# Examples run again when their source changes; what they made stays in docs/gallery, which Git does not see.
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples/tutorial", "../examples/gallery"],
+    "gallery_dirs": ["tutorial", "gallery"],
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "gallery_order.Order",
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 1,
+    "matplotlib_animations": False,
+    "capture_repr": ("_repr_html_",),
+}
+warnings.simplefilter("ignore", ConvergenceWarning)  # examples print the verdict, which says the same
+
+html_theme = "pydata_sphinx_theme"
+html_title = "dualview"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "pygments_light_style": "default",
+}
+html_sidebars = {"index": [], "tutorial/*": []}

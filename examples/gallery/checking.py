@@ -1,0 +1,61 @@
+"""
+Checking a model
+================
+
+**The chains agree. Is the model right?** Chains can agree on a model that is wrong. Here outcomes
+are skewed, as lengths and prices are: the model was made for their logarithm and gets them raw. The
+obvious rival is a look at residuals: a test of normality of outcomes minus fitted values, on the
+data of the fit.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy import stats
+
+import dualview as dv
+
+forum = dv.datasets.agreement(n_users=30, n_threads=120, seed=2)
+log_length = 0.35 * (forum.outcome - forum.outcome.mean()) / forum.outcome.std() + 3.0
+length = np.exp(2.0 * log_length)
+
+# %%
+# Fit the raw outcome, then its logarithm.
+
+fits, checks = {}, {}
+for name, outcome in (("raw", length), ("log", np.log(length))):
+    behavior = dv.SharedOutcome(forum.participation, outcome)
+    fits[name] = dv.DualViewMixture(n_draws=500, max_draws=3000, random_state=0).fit(forum.features, behavior)
+    checks[name] = fits[name].check(refit=False)
+    print(f"{name}: {fits[name].posterior_.verdict()}")
+
+# %%
+# What the checks say, in words and with advice:
+
+print(checks["raw"].text())
+
+# %%
+print(checks["log"].text())
+
+# %%
+# The picture: levels of the outcomes, each predicted from all others. They are flat where the model
+# is right.
+
+figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
+for ax, name in zip(axes, checks, strict=True):
+    ax.hist(checks[name].levels()["outcomes"], bins=12, density=True, color="#0072B2")
+    ax.axhline(1.0, color="black", linewidth=0.8)
+    ax.set(title=f"{name} outcome", xlabel="level of an outcome, given all others")
+axes[0].set_ylabel("density")
+
+# %%
+# The rival: Shapiro and Wilk's test of the residuals at the estimates.
+
+for name, outcome in (("raw", length), ("log", np.log(length))):
+    residual = outcome - fits[name].predict_outcome(dv.SharedOutcome(forum.participation)).mean
+    print(f"{name}: residuals look normal with p = {stats.shapiro(residual).pvalue:.3f}")
+
+# %%
+# The verdict.
+
+for name in checks:
+    print(f"{name}: dualview says '{checks[name]['outcomes: skew'].verdict}' of the skew, and at worst '{checks[name].worst}'")

