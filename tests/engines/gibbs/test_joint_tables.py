@@ -157,6 +157,8 @@ MUTANTS = {
     "rounded cells without the other columns": lambda: [
         changed(cells.draw_along, "before - dot(directions[i], projection) / precision", "before")
     ],
+}
+NOMINAL_MUTANTS = {
     "shares from too many users": lambda: [
         changed(
             conditionals.draw_shares,
@@ -181,6 +183,19 @@ LINKED_MUTANTS = {  # model, function, and the statement that is left out of it
     "behaviour that does not follow cells": ("linked, one cluster", "draw_with_latent", "deviations[u, a] -= "),
     "cells that do not see observations": ("linked and pooled", "draw_with_observations", "directions[i, n_dims + t] -= "),
 }
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("mutant", NOMINAL_MUTANTS)
+def test_mutant_of_shares_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_blocks(monkeypatch, 3)
+    install(monkeypatch, *NOMINAL_MUTANTS[mutant]())
+    try:
+        _, size = worst(joint_test(MODELS["table alone"](), seed=0, n_chains=400, look=statistics))
+    except LostChainsError:
+        return
+    assert size > REJECT
 
 
 @pytest.mark.slow
