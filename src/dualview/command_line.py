@@ -64,7 +64,7 @@ def run_command(line: CommandLine, tokens: Sequence[str]) -> int:
     called = next((command for command in line.commands if tokens and command.__name__ == tokens[0]), None)
     more = "Try dualview --help." if called is None else f"Try dualview {called.__name__} --help."
     options = [] if called is None else options_of(called)
-    warnings.showwarning = lambda message, *_, **__: _warn(message, options)  # type: ignore[assignment]
+    warnings.showwarning = lambda message, *_, **__: _warn(message, options)
     try:
         app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except cyclopts.UnusedCliTokensError as error:
