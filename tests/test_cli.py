@@ -13,6 +13,7 @@ import pytest
 
 import dualview as dv
 from dualview import cli, demo
+from dualview.command_line import options_of
 from dualview.command_line_words import with_options
 from dualview.errors import DegenerateError
 
@@ -279,8 +280,8 @@ def test_errors_name_options_and_where_help_is(tmp_path, capsys):
 
 def test_arguments_that_are_no_options_keep_their_names():
     said = "participation must be (n_threads, n_users)"
-    assert with_options(said, cli._options(cli.fit)) == said
-    assert with_options("test_share and n_draws", cli._options(cli.forum)) == "--test-share and --draws"
+    assert with_options(said, options_of(cli.fit)) == said
+    assert with_options("test_share and n_draws", options_of(cli.forum)) == "--test-share and --draws"
     assert with_options("n_draws", []) == "n_draws"
 
 

@@ -19,9 +19,10 @@ Exit codes: 0; 2 after an error, with one line on standard error; 130 after Ctrl
 
 def page() -> str:
     """The help of every command, as Markdown."""
-    from dualview.cli import program
+    from dualview.cli import LINE
+    from dualview.command_line import program
 
-    text = program().generate_docs("markdown", heading_level=1)
+    text = program(LINE).generate_docs("markdown", heading_level=1)
     commands = text[text.index("## dualview demo") :]
     return HEAD + re.sub(r"^Example: (.*)$", r"```console\n\1\n```", commands, flags=re.M)
 

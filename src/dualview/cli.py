@@ -1,27 +1,20 @@
-"""The command line.
+"""The commands.
 
-A command is a plain function in ``COMMANDS``; its docstring is its help, and it calls one function of the package. The fields
-of a record of settings (``RECORDS``) are options of the commands that take it, with the help they declare. Heavy imports stay
-inside. Results go to standard output, progress and errors to standard error.
+A command is a plain function; its docstring is its help, and it calls one function of the package. The fields of a record of
+settings are options of the commands that take it, with the help they declare (``command_line``). Heavy imports stay inside.
+Results go to standard output, progress and errors to standard error.
 """
 
 import sys
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
-from inspect import signature
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Literal
 
-from dualview import __version__
-from dualview.command_line_words import with_options
-from dualview.errors import DualViewError
+from dualview.command_line import CommandLine, run_command
 from dualview.forum.columns import GivenColumns
 from dualview.forum.options import GONE, ForumOptions, ForumSettings
-from dualview.settings import AnswerSettings, Columns, Settings, column_option_name, option_name
-
-if TYPE_CHECKING:
-    import cyclopts
+from dualview.settings import AnswerSettings, Columns, Settings
 
 
 def demo(
@@ -410,110 +403,16 @@ def forum(
     report(out)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (
-    demo,
-    columns,
-    fit,
-    resume,
-    predict,
-    summary,
-    check,
-    plot,
-    compare,
-    report,
-    reproduce,
-    forum,
+LINE = CommandLine(
+    (demo, columns, fit, resume, predict, summary, check, plot, compare, report, reproduce, forum),
+    several=(report,),
+    gone={forum: GONE},
 )
-
-
-class Panel(NamedTuple):
-    """Where the help lists the fields of a record of settings, and what their options are called."""
-
-    title: str
-    option: Callable[[str], str] = option_name
-
-
-RECORDS = {
-    ForumSettings: Panel("Posts and outcomes"),
-    GivenColumns: Panel("Columns of the file", column_option_name),
-    AnswerSettings: Panel("Answers of single users"),
-    Columns: Panel("Columns of the tables", column_option_name),
-    Settings: Panel("Sampler"),
-}
-
-
-def program() -> "cyclopts.App":
-    """The program with all its commands; their help is made from the functions above."""
-    import cyclopts
-
-    app = cyclopts.App(
-        "dualview",
-        help="Clusters of users from features you can see and behaviours you can only see through their effects.",
-        version=__version__,
-        help_format="plaintext",
-        default_parameter=cyclopts.Parameter(negative="", show_default=lambda value: None if value == () else value),
-        suppress_keyboard_interrupt=False,
-    )
-    for place, (record, panel) in enumerate(RECORDS.items()):  # as decorators would, if cyclopts were always there
-        group = cyclopts.Group(panel.title, sort_key=place)
-        cyclopts.Parameter(name="*", name_transform=panel.option, group=group)(record)
-    for command in COMMANDS:
-        several = cyclopts.Parameter(consume_multiple=(1, None)) if command is report else None
-        app.command(command, default_parameter=several)
-    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, or 2 with a line on standard error."""
-    try:
-        import cyclopts
-    except ImportError:
-        return _complain("The command line needs cyclopts, which is not installed: pip install 'dualview[cli]'.")
-    app = program()
-    tokens = list(sys.argv[1:] if arguments is None else arguments)
-    called = next((command for command in COMMANDS if tokens and command.__name__ == tokens[0]), None)
-    more = "Try dualview --help." if called is None else f"Try dualview {called.__name__} --help."
-    warnings.showwarning = _warn  # type: ignore[assignment]
-    try:
-        app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
-    except cyclopts.UnusedCliTokensError as error:
-        unused = ", ".join(error.unused_tokens or ())
-        return _complain(f"Unexpected: {unused}. To give an option several values, repeat it. {more}")
-    except cyclopts.UnknownOptionError as error:
-        option = (error.token.keyword or error.token.value).split("=")[0]
-        gone = GONE.get(option.removeprefix("--")) if called is forum else None
-        return _complain(f"{error} {more}" if gone is None else f"{option}: {gone}")
-    except cyclopts.CycloptsError as error:
-        return _complain(f"{error} {more}")
-    except (DualViewError, OSError) as error:
-        return _complain(with_options(str(error), [] if called is None else _options(called)))
-    except MemoryError as error:
-        return _complain(f"Out of memory ({error or 'no size given'}). Use fewer users, columns or draws, or --keep summary.")
-    except KeyboardInterrupt as error:
-        return _complain(f"stopped: {str(error).removeprefix('stopped ')}" if str(error) else "stopped", code=130)
-    return 0
-
-
-def _options(command: Callable[..., None]) -> list[str]:
-    """The names of a command's options, those of its records too, as Python writes them: user_column for --user-column."""
-    options = []
-    for name, parameter in signature(command).parameters.items():
-        if parameter.annotation in RECORDS:
-            write = RECORDS[parameter.annotation].option
-            options += [write(item.name).replace("-", "_") for item in fields(parameter.annotation)]
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            options.append(name)
-    return options
-
-
-def _warn(message: Warning | str, *_: Any) -> None:
-    """A warning as one line."""
-    print(f"dualview: warning: {with_options(' '.join(str(message).split()), _options(fit))}", file=sys.stderr)
-
-
-def _complain(message: str, code: int = 2) -> int:
-    print(f"dualview: {' '.join(message.split())}", file=sys.stderr)
-    return code
+    return run_command(LINE, list(sys.argv[1:] if arguments is None else arguments))
 
 
 if __name__ == "__main__":

@@ -162,6 +162,7 @@ def test_ratings_with_common_columns_and_groups(tables: Path, tmp_path: Path, ca
         (["--kind", "regression", "--outcome", "y", "--intercept"], "Users have an intercept each"),
         (["--kind", "binary", "--outcome", "y"], "must hold 0 and 1, or True and False"),
         (["--kind", "binary", "--outcome", "yes", "--items", "items.csv"], "--items is not for --kind binary"),
+        (["--kind", "choices", "--outcome", "y"], "--outcome is not for --kind choices"),
         (["--kind", "choices"], "--kind choices needs a table of items: --items items.csv"),
         (["--kind", "binary", "--outcome", "yes", "--levels", "a,b,c"], "--levels is not for --kind binary"),
         (["--kind", "ordinal", "--outcome", "winner"], "is not known: give --levels, lowest first"),

@@ -22,6 +22,31 @@ OBSERVATIONS = {
     "choices": "choices",
 }
 
+_OWN = ("outcome", "by", "common", "groups", "no_intercept")
+_OPTIONS = {
+    "threads": ("outcome", "outcomes", "covariates", "intercept"),
+    "regression": _OWN,
+    "binary": _OWN,
+    "ordinal": (*_OWN, "levels"),
+    "choices": ("by", "common", "groups", "items", "item_intercept"),
+}
+_ADVICE = {
+    "outcomes": " The outcome is a column of the answers: name it with --outcome.",
+    "covariates": " Name the columns with --by or --common.",
+    "intercept": " Users have an intercept each, unless --no-intercept is given.",
+}
+
+
+def check_options(kind: str, given: Sequence[str]) -> None:
+    """Raise where options were given that are for another kind of observations."""
+    wrong = [name for name in given if name not in _OPTIONS[kind]]
+    if not wrong:
+        return
+    advice = " Name what was observed: --kind regression, binary, ordinal or choices." if kind == "threads" else ""
+    if kind in ("regression", "binary", "ordinal"):
+        advice = _ADVICE.get(wrong[0], "")
+    raise InputError(f"--{wrong[0].replace('_', '-')} is not for --kind {kind}.{advice}")
+
 
 @dataclass(frozen=True)
 class Answers:

@@ -16,7 +16,7 @@ import pandas as pd
 from dualview.columns import read_columns_file
 from dualview.errors import ConvergenceWarning, DegenerateError, FileError, InputError
 from dualview.files.writing import make_folder, write_whole
-from dualview.inputs.answers import OBSERVATIONS, Answers, read_answers
+from dualview.inputs.answers import OBSERVATIONS, Answers, check_options, read_answers
 from dualview.inputs.tables import Threads, Users, read_threads, read_users
 from dualview.mixture import DualViewMixture
 from dualview.partitions.alpha import concentration_from_text
@@ -66,28 +66,10 @@ class Request:
     def __post_init__(self) -> None:
         check_settings(self.settings)
         check_values(AnswerSettings, {"kind": self.answers.kind})
-        self._check_answers()
-
-    def _check_answers(self) -> None:
-        """Raise where options are for another kind of observations than the one asked for."""
-        asked, kind = self.answers, self.answers.kind
-        own = {"--by": asked.columns, "--no-intercept": asked.no_intercept, "--items": asked.items}
-        own |= {"--item-intercept": asked.item_intercept, "--common": asked.common, "--groups": asked.groups}
-        own |= {"--levels": asked.levels}
-        others = {"--outcomes": self.outcomes, "--covariates": self.covariates, "--intercept": self.intercept}
-        taken: set[str] = set() if kind == "threads" else {"--by", "--common", "--groups"}
-        taken |= {"choices": {"--items", "--item-intercept"}, "threads": set()}.get(kind, {"--no-intercept"})
-        taken |= {"--levels"} if kind == "ordinal" else set()
-        given = [option for option, value in own.items() if value and option not in taken]
-        given += [option for option, value in others.items() if value and kind != "threads"]
-        if not given:
-            return
-        advice = {
-            "--outcomes": "The outcome is a column of the answers: name it with --outcome.",
-            "--covariates": "Name the columns with --by.",
-            "--intercept": "Users have an intercept each, unless --no-intercept is given." if kind != "choices" else "",
-        }.get(given[0], "Name what was observed: --kind regression, binary, ordinal or choices." if kind == "threads" else "")
-        raise InputError(f"{given[0]} is not for --kind {kind}. {advice}".rstrip())
+        options = ("outcome", "by", "common", "groups", "no_intercept", "levels", "items", "item_intercept")
+        given = {name: getattr(self.answers, name) for name in options}
+        given |= {"outcomes": self.outcomes, "covariates": self.covariates, "intercept": self.intercept}
+        check_options(self.answers.kind, [name for name, value in given.items() if value])
 
     @property
     def observations(self) -> str:

@@ -1,0 +1,119 @@
+"""How commands become a command line: options from records of settings, errors and warnings as one line, exit codes."""
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from inspect import signature
+from typing import TYPE_CHECKING, NamedTuple
+
+from dualview import __version__
+from dualview.command_line_words import with_options
+from dualview.errors import DualViewError
+from dualview.forum.columns import GivenColumns
+from dualview.forum.options import ForumSettings
+from dualview.settings import AnswerSettings, Columns, Settings, column_option_name, option_name
+
+if TYPE_CHECKING:
+    import cyclopts
+
+Command = Callable[..., None]
+
+
+class Panel(NamedTuple):
+    """Where the help lists the fields of a record of settings, and what their options are called."""
+
+    title: str
+    option: Callable[[str], str] = option_name
+
+
+RECORDS = {
+    ForumSettings: Panel("Posts and outcomes"),
+    GivenColumns: Panel("Columns of the file", column_option_name),
+    AnswerSettings: Panel("Answers of single users"),
+    Columns: Panel("Columns of the tables", column_option_name),
+    Settings: Panel("Sampler"),
+}
+
+
+class CommandLine(NamedTuple):
+    """Commands by their names; ``several``: those whose options take several values; ``gone``: options that others had once."""
+
+    commands: tuple[Command, ...]
+    several: tuple[Command, ...] = ()
+    gone: Mapping[Command, Mapping[str, str]] = {}
+
+
+def program(line: CommandLine) -> "cyclopts.App":
+    """The program with all its commands; their help is made from the functions themselves."""
+    import cyclopts
+
+    app = cyclopts.App(
+        "dualview",
+        help="Clusters of users from features you can see and behaviours you can only see through their effects.",
+        version=__version__,
+        help_format="plaintext",
+        default_parameter=cyclopts.Parameter(negative="", show_default=lambda value: None if value == () else value),
+        suppress_keyboard_interrupt=False,
+    )
+    for place, (record, panel) in enumerate(RECORDS.items()):  # as decorators would, if cyclopts were always there
+        group = cyclopts.Group(panel.title, sort_key=place)
+        cyclopts.Parameter(name="*", name_transform=panel.option, group=group)(record)
+    for command in line.commands:
+        several = cyclopts.Parameter(consume_multiple=(1, None)) if command in line.several else None
+        app.command(command, default_parameter=several)
+    return app
+
+
+def run_command(line: CommandLine, tokens: Sequence[str]) -> int:
+    """Run a command; returns the exit code: 0, or 2 with a line on standard error."""
+    try:
+        import cyclopts
+    except ImportError:
+        return _complain("The command line needs cyclopts, which is not installed: pip install 'dualview[cli]'.")
+    app = program(line)
+    called = next((command for command in line.commands if tokens and command.__name__ == tokens[0]), None)
+    more = "Try dualview --help." if called is None else f"Try dualview {called.__name__} --help."
+    options = [] if called is None else options_of(called)
+    warnings.showwarning = lambda message, *_, **__: _warn(message, options)
+    try:
+        app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+    except cyclopts.UnusedCliTokensError as error:
+        unused = ", ".join(error.unused_tokens or ())
+        return _complain(f"Unexpected: {unused}. To give an option several values, repeat it. {more}")
+    except cyclopts.UnknownOptionError as error:
+        option = (error.token.keyword or error.token.value).split("=")[0]
+        gone = {} if called is None else line.gone.get(called, {})
+        said = gone.get(option.removeprefix("--"))
+        return _complain(f"{error} {more}" if said is None else f"{option}: {said}")
+    except cyclopts.CycloptsError as error:
+        return _complain(f"{error} {more}")
+    except (DualViewError, OSError) as error:
+        return _complain(with_options(str(error), options))
+    except MemoryError as error:
+        return _complain(f"Out of memory ({error or 'no size given'}). Use fewer users, columns or draws, or --keep summary.")
+    except KeyboardInterrupt as error:
+        return _complain(f"stopped: {str(error).removeprefix('stopped ')}" if str(error) else "stopped", code=130)
+    return 0
+
+
+def options_of(command: Command) -> list[str]:
+    """The names of a command's options, those of its records too, as Python writes them: user_column for --user-column."""
+    options = []
+    for name, parameter in signature(command).parameters.items():
+        if parameter.annotation in RECORDS:
+            write = RECORDS[parameter.annotation].option
+            options += [write(item.name).replace("-", "_") for item in fields(parameter.annotation)]
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            options.append(name)
+    return options
+
+
+def _warn(message: Warning | str, options: Sequence[str]) -> None:
+    """A warning as one line."""
+    print(f"dualview: warning: {with_options(' '.join(str(message).split()), options)}", file=sys.stderr)
+
+
+def _complain(message: str, code: int = 2) -> int:
+    print(f"dualview: {' '.join(message.split())}", file=sys.stderr)
+    return code
