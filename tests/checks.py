@@ -268,10 +268,11 @@ def _likelihood_statistics(likelihood: Any, state: State) -> dict[str, float]:
         result["slopes_size"] = float(np.log(np.abs(params["slopes"])).mean())
         result["slope_precision"] = float(np.log(params["slope_precision"]))
         result["slopes_fit"] = float(np.arctan(params["slope_precision"] * params["slopes"] ** 2).mean())
+    if "group_sd" in params:
+        result["log_group_sd"] = float(np.log(params["group_sd"]).mean())
     if "common" in params:
         effects, sds = params["group_effects"], params["group_sd"]
         result |= {"common": float(np.arctan(params["common"]).mean())} if len(params["common"]) else {}
-        result["log_group_sd"] = float(np.log(sds).mean())
         result["group_effects"] = float(np.arctan(effects).mean())
         result["group_effects_size"] = float(np.log(np.abs(effects)).mean())
         result["group_effects_fit"] = float(np.arctan(effects[: likelihood.bounds[1] - likelihood.n_common] / sds[0]).std())

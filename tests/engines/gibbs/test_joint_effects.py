@@ -12,6 +12,7 @@ from dualview.behaviors.likelihoods import effects as effects_module
 from dualview.behaviors.likelihoods import effects_draw
 from dualview.behaviors.likelihoods.effects import EffectUnits, WithEffects
 from dualview.behaviors.likelihoods.effects_draw import SparseDesign
+from dualview.behaviors.likelihoods.grouped_threads import GroupedThreads
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
@@ -50,6 +51,24 @@ def with_effects(inner: Likelihood, n_common: int = 1, two_groups: bool = True) 
     return WithEffects(inner, design, n_common, bounds, np.array([1.0, 0.5])[: len(levels)], STANDARD)
 
 
+def threads() -> GroupedThreads:
+    """Threads of three sections, with a covariate; the weights of each sum to one."""
+    rng, none = np.random.default_rng(7), np.eye(1)
+    took_part = (rng.random((len(USER), N_USERS)) < 0.5) + np.eye(len(USER), N_USERS)
+    took_part[N_USERS:, 0] += 1.0
+    sections = sparse.csr_array((np.ones(len(USER)), (np.arange(len(USER)), ITEM)), shape=(len(USER), 3))
+    columns = sparse.hstack([sparse.csr_array(rng.standard_normal((len(USER), 1))), sections], format="csr")
+    return GroupedThreads(
+        design=sparse.csr_array(took_part / took_part.sum(axis=1, keepdims=True)),
+        coefficient_design=columns,
+        outcome=np.zeros(len(USER)),
+        noise_variance=1.0,
+        coefficient_units=Whitening(np.zeros(1), none, none),
+        bounds=np.array([1, 4]),
+        scales=np.array([1.0]),
+    )
+
+
 def regression(n_dims: int = 2, by_cluster: bool = False, known: bool = False) -> PanelRegression:
     return PanelRegression(panel(n_dims), NoisePrior(1.0, 3.0), by_cluster, known_noise=known)
 
@@ -63,8 +82,8 @@ def model(partition: Any, likelihood: Any, with_features: bool = False, pooled: 
 
 
 def linked(partition: Any, likelihood: Any, pooled: bool = False) -> Model:
-    x, q = np.zeros((N_USERS, 2)), likelihood.n_dims
-    units, feature_units = (Whitening.of(GaussianPrior(np.zeros(n), np.eye(n))) for n in (q, 2))
+    x, q = np.zeros((N_USERS, 1)), likelihood.n_dims
+    units, feature_units = (Whitening.of(GaussianPrior(np.zeros(n), np.eye(n))) for n in (q, 1))
     return Model(partition, x, LinkedLikelihood.of(likelihood, x, units, feature_units), N_USERS, pooled)
 
 
@@ -75,6 +94,8 @@ MODELS = {
     "groups, link, process": lambda: linked(ChineseRestaurant(), with_effects(regression())),
     "answers, groups, link, process": lambda: linked(ChineseRestaurant(), with_effects(answers())),
     "answers, a group, one cluster": lambda: model(OneCluster(), with_effects(answers(1), 0, False)),
+    "threads of groups, process": lambda: model(ChineseRestaurant(), threads()),
+    "threads of groups, pooled, three clusters": lambda: model(FiniteDirichlet(3), threads(), pooled=True),
     "groups, pooled, process": lambda: model(ChineseRestaurant(), with_effects(regression()), pooled=True),
     "answers, groups, link, pooled, process": lambda: linked(ChineseRestaurant(), with_effects(answers(1)), pooled=True),
 }
@@ -168,7 +189,16 @@ def effects_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def threads_forget_how_much_levels_vary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Effects of sections are drawn as if they varied as coefficients do."""
+    right = GroupedThreads._draw_jointly
+    monkeypatch.setattr(
+        GroupedThreads, "_draw_jointly", lambda self, rng, s, prior, p: right(self, rng, s, prior, np.ones_like(p))
+    )
+
+
 MUTANTS = {
+    "threads-forget": (threads_forget_how_much_levels_vary, "threads of groups, process"),
     "vectors-stay-behind": (vectors_stay_behind, "groups, one cluster"),
     "no-prior-of-effects": (no_prior_of_effects, "groups, one cluster"),
     "vectors-count-twice": (vectors_count_twice, "groups, one cluster"),
