@@ -87,7 +87,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         "gibbs": chains, whose draws are the posterior's. "variational": the best approximation of the posterior in a family,
         found by coordinate ascent from n_chains starts, and n_draws independent draws from it for each; seconds where chains
         take hours. Means are good, intervals often too narrow; ``posterior_.verdict()`` says how far to trust it. It does
-        features that are exact numbers, and ``SharedOutcome``. n_warmup, thin, max_draws and n_auxiliary have no effect.
+        features that are exact numbers, ``SharedOutcome`` and ``UserRegression`` with a noise that all share. n_warmup, thin,
+        max_draws and n_auxiliary have no effect.
     columns : dict, optional
         What columns of a table X are, by name: "continuous", "rounded", "count", "ordinal", "nominal", "ignore", or
         ``Censored(low, high)``; without an entry it follows from what the column holds (``describe_columns``). Missing cells,

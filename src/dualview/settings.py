@@ -170,8 +170,7 @@ class Settings:
     @property
     def unused(self) -> tuple[str, ...]:
         """Names of the settings without effect, given the others."""
-        whole = () if self.keep == "summary" else ("n_whole",)
-        return whole if self.engine == "gibbs" else (*whole, "n_warmup", "thin", "max_draws")
+        return () if self.keep == "summary" else ("n_whole",)
 
     def described(self) -> dict[str, str]:
         """Each setting in words, by name; of one without effect, its default."""

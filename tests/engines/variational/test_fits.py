@@ -70,6 +70,26 @@ def test_with_a_fixed_number_every_draw_has_all_components() -> None:
     assert (post["n_clusters"] <= 6).all()
 
 
+def test_per_user_regressions_are_fitted() -> None:
+    rng = np.random.default_rng(0)
+    z, user = np.arange(20) % 2, np.repeat(np.arange(20), 6)
+    design = np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
+    latent = np.where(z[:, None], [3.0, 2.0], [-3.0, 0.0]) + 0.3 * rng.standard_normal((20, 2))
+    outcome = (design * latent[user]).sum(axis=1) + 0.5 * rng.standard_normal(len(user))
+    features = rng.standard_normal((20, 2)) + 4.0 * z[:, None]
+    behavior = dv.UserRegression(user, design, outcome)
+    model = dv.DualViewMixture(engine="variational", n_chains=2, n_draws=40).fit(features, behavior)
+    assert model.posterior_["latent"].shape == (2, 40, 20, 2)
+    assert adjusted_rand_score(z, model.labels_) == 1.0
+    assert abs(model.latent_ - latent).max() < 1.0
+
+
+def test_noise_of_each_cluster_is_refused() -> None:
+    behavior = dv.UserRegression(np.repeat(np.arange(20), 3), np.ones((60, 1)), np.arange(60.0), noise="cluster")
+    with pytest.raises(InputError, match="noise that all share"):
+        dv.DualViewMixture(engine="variational").fit(FORUM.features, behavior)
+
+
 def test_a_summary_keeps_moments_and_whole_draws() -> None:
     post = _fit(keep="summary", n_whole=10).posterior_
     assert post.n_draws == 10

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import gammaln
 
 import dualview as dv
 from dualview.behaviors.likelihoods.soft import SoftPrior
@@ -47,6 +48,76 @@ MODELS = {
         3,
     ),
 }
+
+
+def _panel_model(n_users: int = 12) -> Model:
+    rng = np.random.default_rng(4)
+    user = np.repeat(np.arange(n_users), 4)[:-4]  # the last user has no observations
+    design = np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
+    latent = np.where(np.arange(n_users)[:, None] % 2, [1.0, 2.0], [-1.0, 0.0]) + 0.3 * rng.standard_normal((n_users, 2))
+    outcome = np.einsum("nq,nq->n", design, latent[user]) + 0.4 * rng.standard_normal(len(user))
+    likelihood = dv.UserRegression(user, design, outcome, n_users=n_users).prepare(None)[1]
+    return Model(partition_prior(None), rng.standard_normal((n_users, 2)), likelihood, n_users)
+
+
+MODELS["per-user regressions"] = (_panel_model, 3)
+
+
+def test_vectors_of_per_user_regressions_are_those_of_one_normal_distribution() -> None:
+    model = _panel_model()
+    likelihood, rng = model.likelihood, np.random.default_rng(1)
+    n_users, n, k = 12, 2, 3
+    prior = SoftPrior(
+        rng.dirichlet(np.ones(k), n_users).T,
+        np.array([[[2.0, 0.3], [0.3, 1.0]], [[1.0, -0.2], [-0.2, 3.0]], [[4.0, 0.0], [0.0, 0.5]]]),
+        np.array([[0.7, 0.1], [0.1, 0.4]]),
+        np.array([0.5, -1.0]),
+        np.zeros((k, n)),
+    )
+    start = likelihood.approximate()
+    found, noise = start.with_latent(prior), start.noise.mean
+    size = n_users * n
+    precision, linear = np.zeros((size + k * n, size + k * n)), np.zeros(size + k * n)
+    for u in range(n_users):
+        mine = slice(u * n, u * n + n)
+        rows = likelihood.panel.user == u
+        design = likelihood.panel.design[rows]
+        precision[mine, mine] += noise * design.T @ design
+        linear[mine] = noise * design.T @ likelihood.panel.outcome[rows]
+        for j in range(k):
+            its = slice(size + j * n, size + j * n + n)
+            pull = prior.responsibilities[j, u] * prior.precisions[j]
+            for a, b, sign in ((mine, mine, 1), (its, its, 1), (mine, its, -1), (its, mine, -1)):
+                precision[a, b] += sign * pull
+    for j in range(k):
+        its = slice(size + j * n, size + j * n + n)
+        precision[its, its] += prior.base_precision
+        linear[its] = prior.base_precision @ prior.base_mean
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ linear
+    np.testing.assert_allclose(found.means.ravel(), mean[:size], rtol=1e-9)
+    np.testing.assert_allclose(found.component_means.ravel(), mean[size:], rtol=1e-9)
+    for u in range(n_users):
+        mine = slice(u * n, u * n + n)
+        np.testing.assert_allclose(found.covariances[u], covariance[mine, mine], rtol=1e-9)
+        for j in range(k):
+            its = slice(size + j * n, size + j * n + n)
+            np.testing.assert_allclose(found.crosses[j, u], covariance[mine, its], rtol=1e-8, atol=1e-12)
+            np.testing.assert_allclose(found.component_covariances[j], covariance[its, its], rtol=1e-9)
+    entropy = 0.5 * (np.linalg.slogdet(covariance)[1] + len(linear) * (1.0 + np.log(2 * np.pi)))
+    residual = likelihood.residual(found.means)
+    spread = sum(np.sum(found.equations.squares[u] * covariance[u * n : u * n + n, u * n : u * n + n]) for u in range(n_users))
+    log_noise = 0.5 * len(residual) * (found.noise.mean_log - np.log(2 * np.pi))
+    of_noise = found.bound() - entropy - log_noise + 0.5 * noise * (residual @ residual + spread)
+    prior_of_noise = likelihood._working_prior
+    half = 0.5 * prior_of_noise.dof
+    expected = half * np.log(half) - gammaln(half) + (half - 1.0) * found.noise.mean_log - half * noise
+    assert of_noise == pytest.approx(expected + found.noise.entropy)
+    draws = found.draws(np.random.default_rng(0), 2000)
+    joint = np.hstack([draws.latent.reshape(2000, -1), draws.means.reshape(2000, -1)])
+    standard = (joint - mean) @ np.linalg.cholesky(precision)
+    assert abs(standard.mean(axis=0) * np.sqrt(2000)).max() < 4.5
+    assert (abs(standard.T @ standard / 2000 - np.eye(len(mean))) * np.sqrt(2000)).max() < 4.5 * np.sqrt(2.0)
 
 
 @pytest.mark.parametrize("name", MODELS)

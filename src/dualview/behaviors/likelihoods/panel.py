@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.base import Array, Likelihood, Params, Prior
 from dualview.behaviors.likelihoods.conjugate import Conjugate
+from dualview.behaviors.likelihoods.soft_panel import PanelEquations, SoftPanel
 from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
 from dualview.distributions import G
 from dualview.numerics.messages import Terms
@@ -103,6 +104,17 @@ class PanelRegression(Likelihood):
 
     def params_of(self, noise_precision: float, coefficients: Array) -> Params:  # noqa: ARG002
         return {"noise_precision": noise_precision}
+
+    @property
+    def can_approximate(self) -> bool:
+        """With a noise that all share."""
+        return not self.by_cluster
+
+    def approximate(self) -> SoftPanel:
+        """q of all latent vectors together."""
+        if self.by_cluster:
+            raise self._lacks("approximate", "has no variational approximation where clusters have noise of their own")
+        return SoftPanel.start(PanelEquations(self, self.panel.squares, self.panel.weighted, self._working_prior))
 
     def noise_law(self, residual: Array) -> G:
         """s | rest, as (C8)."""

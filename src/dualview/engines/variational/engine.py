@@ -208,9 +208,9 @@ def check_supported(model: Model) -> None:
     if "categories" in model.others:
         missing.append("nominal columns")
     if model.likelihood is not None and not model.likelihood.can_approximate:
-        missing.append(type(model.likelihood).__name__)
+        missing.append(f"this behaviour or link ({type(model.likelihood).__name__})")
     if missing:
         raise InputError(
-            f'engine="variational" does not do {" or ".join(missing)} yet: it does features that are exact numbers, and '
-            'SharedOutcome. Use engine="gibbs".'
+            f'engine="variational" does not do {" or ".join(missing)} yet: it does features that are exact numbers, '
+            'SharedOutcome, and UserRegression with a noise that all share. Use engine="gibbs".'
         )
