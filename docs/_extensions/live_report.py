@@ -14,7 +14,7 @@ from sphinx.util.typing import ExtensionMetadata
 logger = logging.getLogger(__name__)
 
 PLACE = "report/forum.html"
-COMMAND = ["forum", "--example", "--quiet", "--out"]
+COMMAND = ["forum", "--example", "--max-draws", "8000", "--quiet", "--out"]
 
 
 def copy_report(app: Sphinx, error: Exception | None) -> None:

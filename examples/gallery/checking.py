@@ -14,7 +14,7 @@ from scipy import stats
 
 import dualview as dv
 
-forum = dv.datasets.agreement(n_users=30, n_threads=120, seed=2)
+forum = dv.datasets.agreement(n_users=25, n_threads=100, seed=2)
 log_length = 0.35 * (forum.outcome - forum.outcome.mean()) / forum.outcome.std() + 3.0
 length = np.exp(2.0 * log_length)
 
@@ -24,7 +24,7 @@ length = np.exp(2.0 * log_length)
 fits, checks = {}, {}
 for name, outcome in (("raw", length), ("log", np.log(length))):
     behavior = dv.SharedOutcome(forum.participation, outcome)
-    fits[name] = dv.DualViewMixture(n_draws=500, max_draws=3000, random_state=0).fit(forum.features, behavior)
+    fits[name] = dv.DualViewMixture(n_draws=500, max_draws=1500, random_state=0).fit(forum.features, behavior)
     checks[name] = fits[name].check(refit=False)
     print(f"{name}: {fits[name].posterior_.verdict()}")
 

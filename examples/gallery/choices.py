@@ -41,7 +41,7 @@ winner, loser = np.where(yoplait, purchase, n + purchase), np.where(yoplait, n +
 train = np.random.default_rng(0).random(n) < 2 / 3
 settings = {"items": items, "n_users": len(ids)}
 behavior = dv.PairwiseChoices(household[train], winner[train], loser[train], **settings)
-model = dv.DualViewMixture(n_draws=500, max_draws=1500, random_state=0).fit(None, behavior)
+model = dv.DualViewMixture(n_draws=500, max_draws=1000, random_state=0).fit(None, behavior)
 print(model.posterior_.verdict())
 
 # %%
@@ -92,5 +92,5 @@ for name, values in loss.items():
 rival = min(("one regression", "past brand"), key=lambda name: loss[name].mean())
 gain = loss[rival] - loss["dualview"]
 error = gain.std(ddof=1) / np.sqrt(len(gain))
-sure = "no clear difference" if abs(gain.mean()) < 2 * error else "a clear win" if gain.mean() > 0 else "a clear loss"
+sure = "no clear difference" if abs(gain.mean()) < 2 * error else "better" if gain.mean() > 0 else "worse"
 print(f"dualview against {rival}: {gain.mean():+.3f} ± {error:.3f} nats for each purchase, {sure}.")

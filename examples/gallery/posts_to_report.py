@@ -21,15 +21,15 @@ import dualview as dv
 from dualview.cli import main
 
 folder = Path(tempfile.mkdtemp())
-posts = dv.forum.example_posts(n_users=120, n_threads=1200, seed=0)
+posts = dv.forum.example_posts(n_users=100, n_threads=800, seed=0)
 posts.to_csv(folder / "posts.csv", index=False)
 print(posts[["thread", "user", "time", "section", "text_length"]].head(3).to_string(index=False))
 
 # %%
-# The command, as a shell would run it: ``dualview forum posts.csv --out run --max-draws 2000
+# The command, as a shell would run it: ``dualview forum posts.csv --out run --max-draws 1000
 # --draws 500 --quiet``.
 
-command = ["forum", str(folder / "posts.csv"), "--out", str(folder / "run"), "--draws", "500", "--max-draws", "2000", "--quiet"]
+command = ["forum", str(folder / "posts.csv"), "--out", str(folder / "run"), "--draws", "500", "--max-draws", "1000", "--quiet"]
 assert main(command) == 0
 
 # %%
