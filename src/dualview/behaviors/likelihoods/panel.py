@@ -107,13 +107,13 @@ class PanelRegression(Likelihood):
 
     @property
     def can_approximate(self) -> bool:
-        """With a noise that all share."""
-        return not self.by_cluster
+        """With a noise that all share and that is learnt, and nothing added to the locations."""
+        return not (self.by_cluster or self.known_noise or self.offset is not None)
 
     def approximate(self) -> SoftPanel:
         """q of all latent vectors together."""
-        if self.by_cluster:
-            raise self._lacks("approximate", "has no variational approximation where clusters have noise of their own")
+        if not self.can_approximate:
+            raise self._lacks("approximate", "has a variational approximation only with one noise for all, which is learnt")
         return SoftPanel.start(PanelEquations(self, self.panel.squares, self.panel.weighted, self._working_prior))
 
     def noise_law(self, residual: Array) -> G:
