@@ -189,16 +189,7 @@ def effects_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def threads_forget_how_much_levels_vary(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Effects of sections are drawn as if they varied as coefficients do."""
-    right = GroupedThreads._draw_jointly
-    monkeypatch.setattr(
-        GroupedThreads, "_draw_jointly", lambda self, rng, s, prior, p: right(self, rng, s, prior, np.ones_like(p))
-    )
-
-
 MUTANTS = {
-    "threads-forget": (threads_forget_how_much_levels_vary, "threads of groups, process"),
     "vectors-stay-behind": (vectors_stay_behind, "groups, one cluster"),
     "no-prior-of-effects": (no_prior_of_effects, "groups, one cluster"),
     "vectors-count-twice": (vectors_count_twice, "groups, one cluster"),
