@@ -73,7 +73,6 @@ def look(model: Model, state: State) -> dict[str, float]:
         likelihood, _ = likelihood._inside(state.params)
     eta, level = likelihood.predictor(latent), likelihood.panel.outcome
     result |= view_statistics(model, state) | {
-        "occupied": float(np.count_nonzero(state.counts)),
         "level": float(level.mean()),
         "ends": float(((level == 0) | (level == level.max())).mean()),
         "eta": float(np.arctan(eta).mean()),
@@ -81,7 +80,9 @@ def look(model: Model, state: State) -> dict[str, float]:
         "gaps": float(np.arctan(np.diff(cuts)).mean()),
         "cuts_and_levels": float(np.arctan(cuts).mean() * level.mean()),
     }
-    return result | {f"cut {j}": float(np.arctan(cut)) for j, cut in enumerate(cuts)}
+    if model.partition.n_components != 1:
+        result["occupied"] = float(np.count_nonzero(state.counts))
+    return result | {f"cut {j}": float(np.arctan(cuts[j])) for j in likelihood.cut_prior.free}
 
 
 @pytest.mark.slow
