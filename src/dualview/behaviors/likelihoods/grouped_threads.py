@@ -40,6 +40,11 @@ class GroupedThreads(ThreadRegression):
         """C, the columns before those of groups."""
         return int(self.bounds[0])
 
+    @property
+    def can_approximate(self) -> bool:
+        """Not yet."""
+        return False
+
     @staticmethod
     def _way(design: Any, outcome: Array) -> CoefficientDraw:
         small = design.shape[1] <= _MOST_FACTORISED
