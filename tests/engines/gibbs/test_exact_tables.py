@@ -1,11 +1,13 @@
 """Frequencies of partitions against enumeration: five users, a missing cell, an interval, a category; the base held fixed."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
 import naive
-from checks import ACCEPT, batch_scores
+from checks import ACCEPT, REJECT, batch_scores, changed, substituted
 from dualview.engines.gibbs import GibbsEngine, blocks, engine
 from dualview.engines.gibbs.moves import split_merge
 from dualview.model import Model, Observed, State
@@ -16,6 +18,7 @@ from dualview.views import Intervals, NominalView
 from dualview.views.base import Base
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian.view import GaussianState
+from dualview.views.nominal import splitting
 from dualview.views.nominal.conditionals import count_levels, draw_shares
 from dualview.views.nominal.view import NominalState
 
@@ -63,7 +66,7 @@ def exact(kind: tuple) -> dict[tuple[int, ...], float]:
     return {labels: float(np.exp(value - total)) for labels, value in found.items()}
 
 
-def chain(rng: np.random.Generator, partition: PartitionPrior, n: int) -> list[tuple[int, ...]]:
+def chain(rng: np.random.Generator, partition: PartitionPrior, n: int, splits: Any = split_merge.run) -> list[tuple[int, ...]]:
     """Partitions drawn by the shipped component, split and assignment updates; α, γ and the base as they are."""
     known = Intervals(LOW, HIGH, np.zeros(1), np.eye(1), np.eye(1))
     view = NominalView((SHARES,))
@@ -83,7 +86,7 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int) -> list[t
             "categories": NominalState(logs, np.array([GAMMA])),
         }
         working = GibbsEngine(2).working_state(model, State(z, ALPHA, views), Terms.none(5))
-        after = engine._after(model, blocks.assign(stream, split_merge.run(stream, working)), None, {})
+        after = engine._after(model, blocks.assign(stream, splits(stream, working)), None, {})
         z, (components, _, cells) = after.z, after.views["features"]
         seen: dict[int, int] = {}
         draws.append(tuple(seen.setdefault(int(k), len(seen)) for k in z))
@@ -98,10 +101,20 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int) -> list[t
     ],
 )
 def test_frequencies_of_partitions(partition: PartitionPrior, kind: tuple) -> None:
+    assert worst_score(chain(np.random.default_rng(1), partition, 10_000), kind) < ACCEPT
+
+
+@pytest.mark.slow
+def test_splits_that_do_not_see_levels_are_rejected() -> None:
+    blind = changed(splitting.log_weight, "total += log_evidence", "total += 0.0 * log_evidence")
+    draws = chain(np.random.default_rng(1), ChineseRestaurant(), 10_000, substituted(split_merge.run, blind))
+    assert worst_score(draws, ("dp", None)) > REJECT
+
+
+def worst_score(draws: list[tuple[int, ...]], kind: tuple) -> float:
+    """The largest |z| of the frequencies of likely partitions."""
     expected = exact(kind)
-    draws = chain(np.random.default_rng(1), partition, 10_000)
     frequent = [labels for labels, probability in expected.items() if probability > 0.01]
     hits = np.array([[draw == labels for labels in frequent] for draw in draws], dtype=float)
-    scores = batch_scores(hits, np.array([expected[labels] for labels in frequent]))
     assert len(frequent) > 8
-    assert np.abs(scores).max() < ACCEPT
+    return float(np.abs(batch_scores(hits, np.array([expected[labels] for labels in frequent]))).max())

@@ -16,7 +16,7 @@ from dualview.units import GaussianPrior, Whitening
 from dualview.views import Intervals, NominalView
 from dualview.views.gaussian import cells, linked_cells
 from dualview.views.gaussian import view as gaussian_view
-from dualview.views.nominal import conditionals, splitting
+from dualview.views.nominal import conditionals
 from dualview.views.nominal import kind as nominal
 
 N_USERS, N_THREADS, STEP = 6, 4, 0.8
@@ -173,9 +173,6 @@ NOMINAL_MUTANTS = {
         changed(
             nominal.adopt, "counts[view.starts[j] + view.codes[j, u]] = 1.0", "counts[view.starts[j] + view.codes[j, u]] = 0.0"
         )
-    ],
-    "splits that do not see levels": lambda: [
-        changed(splitting.log_weight, "total += log_evidence", "total += 0.0 * log_evidence")
     ],
 }
 WITH_THREADS = {"shares of whoever opens a cluster from the prior"}  # users of a table alone draw them before they choose
