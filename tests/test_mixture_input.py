@@ -232,7 +232,7 @@ class TestParameters:
     @pytest.mark.parametrize(
         ("init", "message"),
         [
-            ("k-means", r"init must be 'kmeans', 'one' or an array of labels; got 'k-means'\."),
+            ("k-means", r"init must be 'kmeans', 'one', 'variational' or an array of labels; got 'k-means'\."),
             ([0] * 5, r"a label per user, shape \(12,\); got list of shape \(5,\)"),
             (np.zeros((12, 1)), r"got ndarray of shape \(12, 1\)"),
             (None, "got NoneType"),

@@ -54,10 +54,10 @@ def test_the_command_line_page_has_every_command():
         from command_line import page
     finally:
         sys.path.pop(0)
-    from dualview.cli import COMMANDS
+    from dualview.cli import LINE
 
     text = page()
-    for command in COMMANDS:
+    for command in LINE.commands:
         assert f"\n## dualview {command.__name__}\n" in text
     assert "--max-draws" in text
 

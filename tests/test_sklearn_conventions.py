@@ -56,6 +56,8 @@ def test_parameters_are_those_of_the_design():
         "columns": None,
         "feature_prior": None,
         "behavior_prior": None,
+        "spread_prior": "flat",
+        "engine": "gibbs",
         "link": None,
         "pooling": None,
         "keep": "draws",

@@ -54,7 +54,7 @@ def latent_law(likelihood, noise_precision, means, precisions):
 
     def draw(noise):
         rng = Scripted(noise)
-        latent, coefficients = likelihood._draw_jointly(rng, noise_precision, prior)
+        latent, coefficients = likelihood._draw_jointly(rng, noise_precision, prior, np.ones(likelihood.n_coefficients))
         return np.append(latent[:, 0], coefficients), rng.used
 
     longest = sum(likelihood.design.shape) + likelihood.n_coefficients

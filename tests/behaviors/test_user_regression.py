@@ -282,7 +282,7 @@ class TestNoiseByCluster:
         new = dv.UserRegression([24, 3], [[1.0], [1.0]], n_users=25)
         for X_new in (np.array([[2.0, 2.0]]),):
             ours, theirs = (m.predict_outcome(new, X_new=X_new) for m in (model, again))
-            np.testing.assert_array_equal(ours.interval(), theirs.interval())
+            np.testing.assert_allclose(ours.interval(), theirs.interval(), rtol=1e-12)
 
     def test_it_is_told_from_a_shared_noise(self, noisy):
         model, behavior = noisy

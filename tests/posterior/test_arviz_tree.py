@@ -20,6 +20,7 @@ from dualview.errors import InputError
 from dualview.posterior import tree as trees
 from dualview.posterior.log_priors import log_priors
 from dualview.posterior.rebuilt import rebuilt_model
+from dualview.views import GaussianView
 from dualview.views.base import Base
 from dualview.views.gaussian import density as densities
 
@@ -138,10 +139,12 @@ def test_priors_of_the_bases_are_those_of_the_sampler(models: dict[str, dv.DualV
     """Up to a constant, what the compiled log joint density takes for them."""
     for kind in ("threads", "noisy"):
         post = models[kind].posterior_
-        found = log_priors(post, rebuilt_model(post, models[kind].behavior_))
+        model = rebuilt_model(post, models[kind].behavior_)
+        found, view = log_priors(post, model), model.views["behavior"]
+        assert isinstance(view, GaussianView)
         base = post.working_base("behavior")
         bases = [Base(*(part[i] for part in base[:3]), float(base.dofs[i])) for i in range(40)]
-        wanted = [densities.log_base_prior(own) for own in bases]
+        wanted = [densities.log_base_prior(own, view.hyperprior) for own in bases]
         assert np.ptp(found["behavior.base"][:40] - wanted) < 1e-7 * np.abs(wanted).max()
 
 

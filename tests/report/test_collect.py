@@ -234,6 +234,7 @@ def test_files_that_are_not_what_they_should_be(name: str, content: str, message
         collect_run(run)
 
 
+@pytest.mark.filterwarnings("ignore:The partition estimate")  # of a few draws
 def test_features_alone_and_threads_alone(tables: Path, tmp_path: Path) -> None:
     features = collect_run(fit(tmp_path / "a", str(tables / "users.parquet")))
     render_page(features)

@@ -84,7 +84,9 @@ def joint_draw_forgets_the_shift(monkeypatch: pytest.MonkeyPatch) -> None:
     right = ThreadRegression._draw_jointly
     monkeypatch.setattr(thread_regression, "_JOINT_SHARE", 1.0)
     monkeypatch.setattr(
-        ThreadRegression, "_draw_jointly", lambda self, rng, s, prior: right(self, rng, s, prior._replace(shift=None))
+        ThreadRegression,
+        "_draw_jointly",
+        lambda self, rng, s, prior, *rest: right(self, rng, s, prior._replace(shift=None), *rest),
     )
 
 

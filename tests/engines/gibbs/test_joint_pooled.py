@@ -312,7 +312,7 @@ def test_coefficients_of_covariates_and_clusters_are_drawn_together(is_sparse: b
     prior = Prior(z, np.full((4, 1), 0.3), np.full((4, 1, 1), np.sqrt(precision)), pooled=True)
     draws = []
     for _ in range(2500):
-        latent, coefficients = likelihood._draw_jointly(rng, 1.7, prior)
+        latent, coefficients = likelihood._draw_jointly(rng, 1.7, prior, np.ones(2))
         np.testing.assert_array_equal(latent[0], latent[3])
         draws.append([latent[0, 0], latent[2, 0], latent[1, 0], *coefficients])
     design = likelihood.design.toarray() if is_sparse else likelihood.design
