@@ -42,8 +42,8 @@ def fit(cell: Cell, forum: Forum) -> DualViewMixture:
     kind = MODELS[cell.model]
     behavior = SharedOutcome(forum.participation, forum.outcome) if kind.behavior else None
     features = forum.features if kind.features else None
-    options: dict[str, Any] = (
-        {"spread_prior": "paper"} | ({} if kind.clusters == "one" else {"alpha": "paper"}) | dict(cell.fit)
+    options: dict[str, Any] = {"spread_prior": "paper"} if kind.behavior else {}
+    options |= ({} if kind.clusters == "one" else {"alpha": "paper"}) | dict(cell.fit)
     )
     if options.get("init") == "truth":
         options["init"] = forum.labels
