@@ -44,7 +44,6 @@ def fit(cell: Cell, forum: Forum) -> DualViewMixture:
     features = forum.features if kind.features else None
     options: dict[str, Any] = {"spread_prior": "paper"} if kind.behavior else {}
     options |= ({} if kind.clusters == "one" else {"alpha": "paper"}) | dict(cell.fit)
-    )
     if options.get("init") == "truth":
         options["init"] = forum.labels
     if "feature_scale" in options:
