@@ -200,7 +200,8 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
         if not isinstance(view, GaussianState):  # a kind from outside has statistics of its own
             continue
         (means, factors), base = view.components, view.base
-        own_means, own_factors = means[state.z], factors[state.z]
+        labels = state.labels(name)
+        own_means, own_factors = means[labels], factors[labels]
         projections = np.einsum("uji,uj->ui", own_factors, vectors - own_means)
         from_base = means - base.mean
         log_det = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
@@ -252,9 +253,28 @@ def statistics(model: Model, state: State) -> dict[str, float]:
         result["together"] = float(state.z[0] == state.z[1])
         result["log_alpha"] = float(np.log(state.alpha))
         result["alpha_and_clusters"] = float(np.arctan(np.log(state.alpha)) * np.count_nonzero(counts))
+    if state.agreement is not None:
+        result |= _agreement_statistics(state)
     if model.likelihood is not None:
         result |= _likelihood_statistics(model.held(state).likelihood, state)
     return result
+
+
+def _agreement_statistics(state: State) -> dict[str, float]:
+    """Of who agrees, of both views' labels, and of how they go together."""
+    assert state.agreement is not None
+    acts, agrees, share = state.agreement
+    return {
+        "share": share,
+        "agrees": float(agrees.mean()),
+        "share_and_agrees": share * float(agrees.mean()),
+        "same": float((acts == state.z).mean()),
+        "apart_but_same": float(((acts == state.z) & ~agrees).mean()),
+        "acting_together": float(acts[0] == acts[1]),
+        "looks_as_another_acts": float(state.z[0] == acts[1]),
+        "clusters_seen": float(len(np.unique(state.z))),
+        "clusters_acting": float(len(np.unique(acts))),
+    }
 
 
 def _likelihood_statistics(likelihood: Any, state: State) -> dict[str, float]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dualview.cross_validation import OverObservations
     from dualview.forum.data import read_forum
     from dualview.mixture import DualViewMixture
+    from dualview.partitions.agreement import Beta
     from dualview.partitions.alpha import Gamma, InverseGamma
     from dualview.partitions.pitman_yor import PitmanYor
     from dualview.posterior import Posterior, load
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "calibrate": "dualview.calibration",
     "compare": "dualview.comparison",
+    "Beta": "dualview.partitions.agreement",
     "BinaryOutcomes": "dualview.behaviors",
     "Censored": "dualview.columns",
     "DualViewMixture": "dualview.mixture",
@@ -43,6 +45,7 @@ _HOMES = {
 _MODULES = ("datasets", "errors", "forum", "plots", "report")
 
 __all__ = [
+    "Beta",
     "BinaryOutcomes",
     "Censored",
     "DualViewMixture",

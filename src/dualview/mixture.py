@@ -107,6 +107,11 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     link : None or "linear"
         None: given the cluster, features say nothing more about behaviour. "linear": latent behaviour also follows the features
         along slopes that all clusters share; ``posterior_["slopes"]``, in your units.
+    agreement : None, "learnt", float or Beta
+        None: users act as they look, in both views they are in the same cluster. "learnt": each user has a cluster by its
+        features and one by its behaviour; with probability ρ they are the same, and ρ is learnt, with a uniform prior. A
+        number: ρ is known. ``Beta(a, b)``: its prior. ``posterior_["agreement"]`` is ρ, ``posterior_["agrees"]`` who agrees,
+        ``posterior_["z_behavior"]`` the clusters by behaviour; ``z`` and ``labels_`` are then those by features.
     pooling : None or "cluster"
         None: each user has a latent behaviour of its own, spread about its cluster's. "cluster": the users of a cluster share
         one, with nothing of their own; fewer unknowns, for few observations per user. Only the behaviour view changes.
@@ -174,6 +179,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         spread_prior: str = "flat",
         link: str | None = None,
         pooling: str | None = None,
+        agreement: Any = None,
         keep: str = "draws",
         n_whole: int = 100,
         checkpoint: Any = None,
@@ -200,6 +206,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self.spread_prior = spread_prior
         self.link = link
         self.pooling = pooling
+        self.agreement = agreement
         self.keep = keep
         self.n_whole = n_whole
         self.checkpoint = checkpoint

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dualview.behaviors import Likelihood
 from dualview.behaviors.base import Params, check_inherits
 from dualview.numerics.hyperprior import SPREADS
+from dualview.partitions.agreement import Agreement, AgreementPrior, count_customers, draw_labels
 from dualview.partitions.priors import PartitionPrior
 from dualview.views import GaussianState, GaussianView, Intervals, SharedVectorView, View, ViewState
 
@@ -21,13 +22,17 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything the sampler learns. alpha is 1 where there is none; latent is None without a behaviour."""
+    """Everything the sampler learns. alpha is 1 where there is none; latent is None without a behaviour.
+
+    z (U,): the users' clusters; with agreement, where users need not act as they look, those of the observed views.
+    """
 
     z: NDArray[np.int64]
     alpha: float
     views: Mapping[str, ViewState]
     latent: Array | None = None
     params: Params = field(default_factory=dict)
+    agreement: Agreement | None = None
 
     @property
     def n_components(self) -> int:
@@ -36,8 +41,17 @@ class State:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """Users per component (K,)."""
-        return np.bincount(self.z, minlength=self.n_components)
+        """Users per component (K,); those who do not agree count in the component of each of their labels."""
+        return count_customers(self.z, self.agreement, self.n_components)
+
+    @property
+    def acts(self) -> NDArray[np.int64]:
+        """The labels of behaviour, (U,)."""
+        return self.z if self.agreement is None else self.agreement.acts
+
+    def labels(self, view: str) -> NDArray[np.int64]:
+        """The labels of a view, by its name, (U,)."""
+        return self.acts if view == "behavior" else self.z
 
 
 @dataclass(frozen=True)
@@ -53,7 +67,8 @@ class Model:
     """A feature view, a behaviour view, or both, and a prior over partitions. pooled: users of a cluster behave alike.
 
     spread_prior: a name in ``SPREADS``. intervals: which cells of the features are not exact; features are then complete
-    vectors to start from. others: further observed views, by name.
+    vectors to start from. others: further observed views, by name. agreement: the prior of the share of users who act as they
+    look; None where all do.
     """
 
     partition: PartitionPrior
@@ -64,10 +79,13 @@ class Model:
     spread_prior: str = "paper"
     others: Mapping[str, Observed] = field(default_factory=dict)
     intervals: Intervals | None = None
+    agreement: AgreementPrior | None = None
 
     def __post_init__(self) -> None:
         if not self.observed and self.likelihood is None:
             raise ValueError("a model needs features, a likelihood or both")
+        if self.agreement is not None and (not self.observed or self.likelihood is None):
+            raise ValueError("views can disagree only where there are features and a likelihood")
         if self.likelihood is not None:
             check_inherits(self.likelihood, Likelihood, "The likelihood of a model")
 
@@ -151,21 +169,29 @@ class Model:
             return held.log_joint(state)
         total = self.partition.log_density(state.counts, state.alpha)
         for name, x in self.vectors(state).items():
-            total += self.views[name].log_joint(state.views[name], x, state.z)
+            total += self.views[name].log_joint(state.views[name], x, state.labels(name))
+        if self.agreement is not None and state.agreement is not None:
+            total += state.agreement.log_density() + self.agreement.log_density(state.agreement.share)
         if self.likelihood is not None and state.latent is not None:
             total += self.likelihood.log_density(state.latent, state.params)
         return total
 
     def draw_prior(self, rng: np.random.Generator) -> State:
         """Everything but the data, from the prior."""
-        alpha = self.partition.draw_alpha(rng)
-        z = self.partition.draw(rng, self.n_users, alpha)
-        n_components = self.partition.n_components or int(z.max()) + 1
+        alpha, agreement = self.partition.draw_alpha(rng), None
+        if self.agreement is None:
+            z = acts = self.partition.draw(rng, self.n_users, alpha)
+        else:
+            share = self.agreement.draw(rng)
+            agrees = rng.random(self.n_users) < share
+            z, acts = draw_labels(rng, self.partition, alpha, agrees)
+            agreement = Agreement(acts, agrees, share)
+        n_components = self.partition.n_components or int(max(z.max(), acts.max())) + 1
         views = {name: view.draw_prior(rng, n_components) for name, view in self.views.items()}
         if self.likelihood is None:
             return State(z, alpha, views)
-        latent = self.views["behavior"].simulate(rng, views["behavior"], z)
-        return State(z, alpha, views, latent, self.likelihood.draw_prior(rng, z))
+        latent = self.views["behavior"].simulate(rng, views["behavior"], acts)
+        return State(z, alpha, views, latent, self.likelihood.draw_prior(rng, acts), agreement)
 
     def simulate(self, rng: np.random.Generator, state: State) -> "Model":
         """The same model with new data drawn given the state."""

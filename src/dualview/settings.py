@@ -116,6 +116,15 @@ class Settings:
         "and gives intervals that are too narrow.",
         described="{} prior of spread",
     )
+    agreement: str | None = setting(
+        None,
+        'Whether users act as they look: by default all do. "learnt": each user may have one cluster by its features and '
+        'another by its behavior, and the share of users who agree is learnt; a number: that share is known; "beta(A,B)": its '
+        "prior.",
+        none="views agree",
+        described="agreement {}",
+        recorded="by the estimator",
+    )
     engine: Literal["gibbs", "variational"] = setting(
         "gibbs",
         "gibbs: chains that sample the posterior. variational: an approximation of it, found in a fraction of the time for "

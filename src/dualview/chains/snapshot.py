@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dualview.chains.storage import Moments
 from dualview.model import Model, State
+from dualview.partitions.agreement import Agreement
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -41,6 +42,8 @@ class Snapshot:
         result: Arrays = {"z": self.state.z, "alpha": np.asarray(self.state.alpha)}
         if self.state.latent is not None:
             result["latent"] = self.state.latent
+        if self.state.agreement is not None:
+            result |= {f"agreement.{name}": np.asarray(value) for name, value in self.state.agreement._asdict().items()}
         result |= {f"params.{name}": np.asarray(value) for name, value in self.state.params.items()}
         views = self.parts or {name: view.component_parts | view.base_parts for name, view in self.state.views.items()}
         for name, parts in views.items():
@@ -62,7 +65,11 @@ class Snapshot:
             for name, value in arrays.items()
             if name.startswith("params.")
         }
-        state = State(arrays["z"].astype(np.int64), float(arrays["alpha"]), {}, arrays.get("latent"), params)
+        agreement = None
+        if "agreement.acts" in arrays:
+            acts, agrees = arrays["agreement.acts"].astype(np.int64), arrays["agreement.agrees"].astype(np.bool_)
+            agreement = Agreement(acts, agrees, float(arrays["agreement.share"]))
+        state = State(arrays["z"].astype(np.int64), float(arrays["alpha"]), {}, arrays.get("latent"), params, agreement)
         moments = None
         if "moments.n" in arrays:
             moments = Moments(int(arrays["moments.n"]), arrays["moments.mean"], arrays["moments.squares"])

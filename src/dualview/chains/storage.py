@@ -20,6 +20,8 @@ _WHOLE = {
     "latent",
     "features.cells",
     "params.group_effects",
+    "z_behavior",
+    "agrees",
 }  # of a draw that is kept whole, besides its components
 _N_ANCHORS = 200
 _BATCH = 50_000  # users of all the states that wait to be packed together
@@ -227,6 +229,8 @@ def _scalars(model: Model, state: State) -> tuple[Row, Row]:
     params = {f"params.{name}": value for name, value in state.params.items()}
     per_user = {f"params.{name}": params.pop(f"params.{name}") for name in model.per_user}
     row |= params
+    if state.agreement is not None:
+        row["agreement"] = state.agreement.share
     for name, view in state.views.items():
         row |= {f"{name}.{part}": value for part, value in view.base_parts.items()}
     return row, per_user | {name: row.pop(name) for name in _WHOLE & set(row)}
@@ -242,6 +246,9 @@ def _packed(model: Model, draws: list[tuple[State, Row]]) -> Record:
     first, counts = states[0], [state.counts for state in states]
     fixed = _stacked([row for _, row in draws])
     fixed["z"] = np.array([state.z for state in states], dtype=np.int32)
+    if first.agreement is not None:
+        fixed["z_behavior"] = np.array([state.acts for state in states], dtype=np.int32)
+        fixed["agrees"] = np.array([state.agreement.agrees for state in states if state.agreement is not None])
     fixed["n_components"] = np.array([len(row) for row in counts])
     if first.latent is not None:
         fixed["latent"] = np.array([model.functions(state) for state in states])

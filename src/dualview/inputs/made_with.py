@@ -10,6 +10,7 @@ from dualview.chains.run_folder import UNTIL_GOOD
 from dualview.files.digests import digest
 from dualview.inputs.data import Data
 from dualview.inputs.parameters import settings_of
+from dualview.partitions.agreement import agreement_text
 from dualview.partitions.choice import partition_names
 from dualview.settings import Settings, defaults, setting_names
 from dualview.units import GaussianPrior
@@ -28,6 +29,9 @@ def made_with(estimator: Any, data: Data, labels: NDArray[np.int64] | None = Non
         made["alpha"] = partition.alpha_prior
     if partition.process is not None:
         made["partition"] = partition.process
+    agreement = agreement_text(estimator.agreement)
+    if agreement is not None:
+        made["agreement"] = agreement
     others = setting_names(Settings, "if changed")
     made |= {name: value for name in others if (value := getattr(estimator, name)) != usual[name]}
     if not settings_of(estimator).is_fixed:

@@ -16,6 +16,7 @@ from dualview.inputs.cells import as_if_exact, categories_of, cell_units, indica
 from dualview.inputs.data import Data
 from dualview.inputs.features import check_room, feature_units, warn_of_many_features, warn_of_ties
 from dualview.model import Model, Observed
+from dualview.partitions.agreement import agreement_prior
 from dualview.partitions.alpha import concentration
 from dualview.partitions.choice import PartitionNames, partition_names, partition_prior
 from dualview.posterior import Posterior
@@ -53,6 +54,8 @@ class Modelled:
         made = Posterior.from_records(records, self.units, self.model.likelihood, self.coords, self.partition, length)
         if self.model.likelihood is not None:
             made = made.with_spread_prior(self.model.spread_prior)
+        if self.model.agreement is not None:
+            made = made.with_agreement_prior(str(self.model.agreement))
         return made if self.data.codebook is None else made.with_codebook(self.data.codebook)
 
 
@@ -90,6 +93,7 @@ def modelled(estimator: Any, data: Data) -> Modelled:
         spread_prior=estimator.spread_prior,
         others=others,
         intervals=intervals,
+        agreement=agreement_prior(estimator.agreement),
     )
     names = partition_names(estimator.n_clusters, estimator.alpha, estimator.partition)
     coords = data.coords()

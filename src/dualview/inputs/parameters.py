@@ -9,6 +9,7 @@ from dualview.chains.schedule import check_length
 from dualview.checks import positive_number, whole_number
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
+from dualview.partitions.agreement import agreement_prior
 from dualview.partitions.alpha import concentration
 from dualview.partitions.choice import partition_process
 from dualview.posterior.diagnostics import check_enough
@@ -16,7 +17,7 @@ from dualview.settings import Settings, check_values, choices, defaults, setting
 from dualview.units import GaussianPrior
 
 # Settings that can be objects in an estimator, not only words and numbers.
-_WIDER = ("alpha", "partition", "feature_prior", "behavior_prior", "seed")
+_WIDER = ("alpha", "partition", "agreement", "feature_prior", "behavior_prior", "seed")
 
 
 def settings_of(estimator: Any) -> Settings:
@@ -34,6 +35,8 @@ def check_parameters(estimator: Any) -> None:
     if estimator.engine == "gibbs" and not settings_of(estimator).is_fixed:
         check_enough(estimator.n_draws, estimator.n_chains)
     concentration(estimator.alpha)
+    if agreement_prior(estimator.agreement) is not None:
+        _check_agreement(estimator)
     if partition_process(estimator.partition) is not None and estimator.n_clusters is not None:
         raise InputError(
             f"partition is for an inferred number of clusters; got n_clusters={estimator.n_clusters} as well. Leave one out."
@@ -41,6 +44,14 @@ def check_parameters(estimator: Any) -> None:
     for name in ("feature_prior", "behavior_prior"):
         _check_prior(name, getattr(estimator, name))
     _check_running(estimator.n_jobs, estimator.checkpoint, estimator.checkpoint_interval, estimator.progress)
+
+
+def _check_agreement(estimator: Any) -> None:
+    """Raise where views that may disagree do not go with another parameter."""
+    if estimator.engine == "variational":
+        raise InputError('agreement is for engine="gibbs": the variational engine gives both views the same clusters.')
+    if estimator.n_clusters == 1:
+        raise InputError("agreement has no meaning with n_clusters=1: users cannot look and act differently in one cluster.")
 
 
 def _check_running(n_jobs: Any, checkpoint: Any, checkpoint_interval: Any, progress: Any) -> None:
@@ -78,5 +89,8 @@ def check_use(estimator: Any, data: Data) -> None:
     if estimator.link is not None and (not data.has_features or data.behavior is None):
         missing = "a behaviour" if data.has_features else "features X"
         raise InputError(f'link="linear" joins features and behaviour; this fit lacks {missing}. Give both, or link=None.')
+    if agreement_prior(estimator.agreement) is not None and (not data.has_features or data.behavior is None):
+        missing = "a behavior" if data.has_features else "features X"
+        raise InputError(f"agreement compares features and behavior; this fit lacks {missing}. Give both, or agreement=None.")
     if estimator.n_clusters is not None and estimator.n_clusters > data.n_users:
         raise InputError(f"n_clusters must be at most the number of users, {data.n_users}; got {estimator.n_clusters}.")

@@ -21,6 +21,7 @@ from dualview.chains.storage import Moments, Record, anchors
 from dualview.checks import interval_ends
 from dualview.columns import Cells, Columns
 from dualview.errors import InputError
+from dualview.partitions.agreement import AgreementPrior, agreement_prior
 from dualview.partitions.choice import PartitionNames, partition_prior
 from dualview.partitions.priors import PartitionPrior
 from dualview.posterior import diagnostics, files
@@ -37,6 +38,8 @@ Array = NDArray[np.float64]
 _VIEW_DIMS = {"features": "feature", "behavior": "function"}
 _DIMS: dict[str, tuple[str, ...]] = {
     "z": ("user",),
+    "z_behavior": ("user",),
+    "agrees": ("user",),
     "coefficients": ("coefficient",),
     "group_effects": ("group_level",),
     "group_sd": ("group",),
@@ -148,6 +151,27 @@ class Posterior:
     def spread_prior(self) -> str:
         """The prior of latent vectors' spread inside clusters, by name."""
         return str(self._tree.attrs.get("spread_prior", "paper"))  # the only one there was
+
+    def with_agreement_prior(self, text: str) -> "Posterior":
+        """The posterior with the prior of the share of users who act as they look, in words."""
+        tree = self._tree.copy()
+        tree.attrs["agreement"] = text
+        return Posterior(tree, self.observations)
+
+    @property
+    def agreement_prior(self) -> AgreementPrior | None:
+        """The prior of the share of users who act as they look; None where all do."""
+        return agreement_prior(self._tree.attrs.get("agreement"))
+
+    @property
+    def acts(self) -> NDArray[Any]:
+        """The labels of the users' behaviour, (chain, draw, user): ``z`` unless views may disagree."""
+        return self["z_behavior"] if "z_behavior" in self else self["z"]
+
+    @property
+    def flat_acts(self) -> NDArray[Any]:
+        """The same for the draws of all chains in a row, (chain × draw, user)."""
+        return self.flat("z_behavior" if "z_behavior" in self else "z")
 
     @property
     def pooling(self) -> str | None:
@@ -496,7 +520,7 @@ Variables = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
 def _variables(records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None) -> Variables:
     """Dimensions and values (chain, draw, …) of everything drawn."""
     fixed = {name: np.stack([record.fixed[name] for record in records]) for name in records[0].fixed}
-    names = ("z", "n_clusters", "alpha", "log_joint")
+    names = ("z", "z_behavior", "agrees", "agreement", "n_clusters", "alpha", "log_joint")
     variables: Variables = {name: (_DIMS.get(name, ()), fixed[name]) for name in names if name in fixed}
     if likelihood is not None:
         params = {name.removeprefix("params."): fixed[name] for name in fixed if name.startswith("params.")}

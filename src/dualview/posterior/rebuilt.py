@@ -47,6 +47,7 @@ def rebuilt_model(post: "Posterior", behavior: Behavior | None) -> Model:
         spread_prior=post.spread_prior,
         others=others,
         intervals=intervals,
+        agreement=post.agreement_prior,
     )
 
 

@@ -17,7 +17,8 @@ from dualview.numerics.streams import split
 from dualview.views.verbs import join_sums, redraw, redraw_from, redraw_latent, sums
 
 
-def _blocks(n_users: int) -> list[tuple[int, int]]:
+def blocks_of(n_users: int) -> list[tuple[int, int]]:
+    """First and end of every block."""
     return [(first, min(first + assignment.BLOCK, n_users)) for first in range(0, n_users, assignment.BLOCK)]
 
 
@@ -25,7 +26,7 @@ def _redrawn(rng: Any, z: Any, view: Any) -> Any:
     """A view's components, from sums over blocks where its kind has them."""
     if not supports(type(view), "sums", "redraw_from"):
         return redraw(rng, z, view)
-    parts = parallel.apply(lambda block: sums(z, *block, view), _blocks(len(z)))
+    parts = parallel.apply(lambda block: sums(z, *block, view), blocks_of(len(z)))
     whole = next(parts)
     for part in parts:
         join_sums(whole, part)
@@ -34,13 +35,18 @@ def _redrawn(rng: Any, z: Any, view: Any) -> Any:
 
 def redraw_components(rng: Any, state: WorkingState) -> WorkingState:
     """``moves.components.run``."""
+    return state._replace(views=redrawn_views(rng, state.z, state.z, state))
+
+
+def redrawn_views(rng: Any, z: Any, acts: Any, state: WorkingState) -> tuple[Any, ...]:
+    """All views, with components redrawn: observed ones given the labels z (U,), that of behavior given acts (U,)."""
     *observed, latent = state.views
-    views = [_redrawn(rng, state.z, view) for view in observed]
+    views = [_redrawn(rng, z, view) for view in observed]
     if supports(type(latent), "redraw_from"):
-        latent = _redrawn(rng, state.z, latent)
+        latent = _redrawn(rng, acts, latent)
     else:
-        latent = redraw_latent(rng, state.z, state.terms, latent)
-    return state._replace(views=(*views, latent))
+        latent = redraw_latent(rng, acts, state.terms, latent)
+    return (*views, latent)
 
 
 def assign(rng: Any, state: WorkingState) -> WorkingState:
@@ -49,8 +55,8 @@ def assign(rng: Any, state: WorkingState) -> WorkingState:
         raise ValueError("terms with a gram matrix are for users who fit in one block")
     state = state._replace(outcome=Outcome.none())
     auxiliary = assignment.auxiliary_columns(state)
-    for first, end in _blocks(len(state.z)):
-        table = _table(state, first, end)
+    for first, end in blocks_of(len(state.z)):
+        table = table_of(state, first, end)
         if state.tabulated:
             state = _assign_independent(rng, table, first, auxiliary, state)
         else:
@@ -61,7 +67,7 @@ def assign(rng: Any, state: WorkingState) -> WorkingState:
     return result
 
 
-def _table(state: WorkingState, first: int, end: int) -> Any:
+def table_of(state: WorkingState, first: int, end: int) -> Any:
     """What the observed views say about users from first to end, (C, n), half of the columns at a time."""
     n_columns = len(state.counts)
     table = np.empty((n_columns, end - first))

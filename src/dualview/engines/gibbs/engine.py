@@ -19,6 +19,8 @@ from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.engines.base import Engine, Info
 from dualview.engines.gibbs import blocks, steps
+from dualview.engines.gibbs.apart import moves as apart_moves
+from dualview.engines.gibbs.apart.labels import Apart
 from dualview.engines.gibbs.moves import assignment, components
 from dualview.engines.gibbs.packed_draws import record_of
 from dualview.engines.gibbs.working import Outcome, WorkingState
@@ -28,6 +30,7 @@ from dualview.numerics.compiling import uncached_twin
 from dualview.numerics.dispatch import is_own
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
+from dualview.partitions.agreement import Agreement
 from dualview.views import Components, Followers, no_columns, no_table, no_view
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
@@ -54,7 +57,8 @@ class GibbsEngine(Engine):
         """A first state with the clusters z (U,)."""
         n_components = model.partition.n_components or int(z.max()) + 1
         latent, params = (None, {}) if model.likelihood is None else model.likelihood.start(rng)
-        state = State(z.astype(np.int64), model.partition.start_alpha, {}, latent, params)
+        own = None if model.agreement is None else Agreement.full(z.astype(np.int64), model.agreement.start)
+        state = State(z.astype(np.int64), model.partition.start_alpha, {}, latent, params, own)
         vectors = model.vectors(state)
         views = {name: view.start(rng, vectors[name], z, n_components) for name, view in model.views.items()}
         if model.pooled and latent is not None:
@@ -75,6 +79,8 @@ class GibbsEngine(Engine):
 
     def _advance(self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]) -> tuple[State, Info]:
         """:meth:`advance` where cells, if there are any, are drawn with the clusters."""
+        if model.agreement is not None:
+            return self._advance_apart(rng, model, state, keep)
         at_once = not model.pooled and (model.n_users <= assignment.BLOCK or _with_others(model))
         conjugate = _conjugate(model, state) if at_once else None
         if conjugate is not None:
@@ -87,6 +93,23 @@ class GibbsEngine(Engine):
             working, collapsed = run_by_blocks(stream_of(rng), working, steps.MOVES)
         _check(model, working, collapsed)
         after = _with_likelihood_redrawn(rng, model, working, params)
+        n_clusters = int(np.count_nonzero(working.counts))
+        return after, Info(n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None)
+
+    def _advance_apart(
+        self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]
+    ) -> tuple[State, Info]:
+        """One step of a model whose users need not act as they look."""
+        assert state.agreement is not None
+        assert model.agreement is not None
+        working, params = self._before_moves(rng, model, state)
+        acts, agrees, share = state.agreement
+        apart, collapsed = apart_moves.run(stream_of(rng), Apart(working, acts.copy(), agrees.astype(np.int64), share))
+        working = apart.state
+        _check(model, working, collapsed)
+        agrees = apart.agrees.astype(np.bool_)
+        agreement = Agreement(apart.acts, agrees, model.agreement.redraw(rng, agrees))
+        after = _with_likelihood_redrawn(rng, model, working, params, agreement)
         n_clusters = int(np.count_nonzero(working.counts))
         return after, Info(n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None)
 
@@ -118,7 +141,7 @@ class GibbsEngine(Engine):
             own, vectors = model.views["behavior"], state.latent.copy()
             views.append(own.record(state.views["behavior"], vectors, np.empty((0, n_users))))
         n_auxiliary = self.n_auxiliary if model.partition.n_components is None else 0
-        counts, record = np.bincount(state.z, minlength=n_components), model.partition.record(state.alpha)
+        counts, record = state.counts, model.partition.record(state.alpha)
         return WorkingState(
             state.z.copy(), counts, tuple(views), terms, np.empty(0), record, n_auxiliary, _independent(model), Outcome.none()
         )
@@ -148,7 +171,7 @@ class GibbsEngine(Engine):
             latent = working.views[-1].vectors
             params = model.likelihood.params_of(float(terms.precision[0]), conjugate.coefficients)
             if done.unfinished:
-                prior = _latent_prior(model, working)
+                prior = _latent_prior(model, working, working.z)
                 latent, params = model.likelihood.redraw_together(rng, latent, params, terms, prior)
         after = _after(model, working, latent, params)
         last = after if done.unfinished and keep[done.n_steps - 1] else None
@@ -170,11 +193,11 @@ def relocated(rng: np.random.Generator, model: Model, state: State) -> State:
         return state
     view = state.views["behavior"]
     means, base = view.component_parts["means"], view.base_parts
-    locations = Locations(state.z, means, base["base_mean"], base["base_precision"])
+    locations = Locations(state.acts, means, base["base_mean"], base["base_precision"])
     moves = model.likelihood.relocate(rng, state.latent, state.params, locations)
     if moves is not None:
         moved = model.views["behavior"].restored(view.component_parts | base | {"means": means + moves})
-        state = replace(state, views={**state.views, "behavior": moved}, latent=state.latent + moves[state.z])
+        state = replace(state, views={**state.views, "behavior": moved}, latent=state.latent + moves[state.acts])
     return recentered(rng, model, state)
 
 
@@ -202,7 +225,7 @@ def _conjugate(model: Model, state: State) -> tuple[Terms, Conjugate] | None:
 def _independent(model: Model) -> bool:
     """Whether users are many and depend on each other through their clusters only: then tables hold what observations say."""
     likelihood, many = model.likelihood, model.n_users > assignment.BLOCK and not _with_others(model)
-    return many and likelihood is not None and likelihood.one_user_each and not model.pooled
+    return many and likelihood is not None and likelihood.one_user_each and not model.pooled and model.agreement is None
 
 
 def _with_others(model: Model) -> bool:
@@ -215,19 +238,21 @@ def _run_steps(working: WorkingState) -> Any:
     return steps.run_steps if all(is_own(type(view)) for view in working.views) else uncached_twin(steps.run_steps)
 
 
-def _latent_prior(model: Model, working: WorkingState) -> Prior:
-    """The prior of latent vectors given their clusters; of the clusters' own vectors when users share them."""
+def _latent_prior(model: Model, working: WorkingState, acts: NDArray[np.int64]) -> Prior:
+    """The prior of latent vectors given their clusters acts (U,); of the clusters' own vectors when users share them."""
     prior = model.views["behavior"].latent_prior(working.views[-1])
-    return Prior(working.z, prior.means, prior.factors, model.pooled)
+    return Prior(acts, prior.means, prior.factors, model.pooled)
 
 
-def _with_likelihood_redrawn(rng: np.random.Generator, model: Model, working: WorkingState, params: Params) -> State:
+def _with_likelihood_redrawn(
+    rng: np.random.Generator, model: Model, working: WorkingState, params: Params, agreement: Agreement | None = None
+) -> State:
     """The next state, after a draw of the latent vectors and of the likelihood's parameters."""
     latent = None
     if model.likelihood is not None:
-        own, prior = working.views[-1], _latent_prior(model, working)
+        own, prior = working.views[-1], _latent_prior(model, working, working.z if agreement is None else agreement.acts)
         latent, params = model.likelihood.redraw(rng, own.vectors, params, working.terms, prior)
-    return _after(model, working, latent, params)
+    return _after(model, working, latent, params, agreement)
 
 
 def _with_cells_redrawn(rng: np.random.Generator, model: Model, before: State, after: State) -> State:
@@ -241,19 +266,26 @@ def _with_cells_redrawn(rng: np.random.Generator, model: Model, before: State, a
     slopes = np.ascontiguousarray(after.params["slopes"][:, : view.n_dims])
     terms = likelihood.terms(rng, after.latent, after.params) if model.pooled else None
     prior = None if model.pooled else Components(**after.views["behavior"].component_parts)
-    followers = Followers(slopes, after.latent, prior, terms)
+    followers = Followers(slopes, after.latent, prior, terms, after.acts)
     features, latent = view.redraw_cells(rng, standing, model.features, after.z, followers)
     return replace(after, views={**after.views, "features": features}, latent=latent)
 
 
-def _after(model: Model, working: WorkingState, latent: NDArray[np.float64] | None, params: Params) -> State:
+def _after(
+    model: Model,
+    working: WorkingState,
+    latent: NDArray[np.float64] | None,
+    params: Params,
+    agreement: Agreement | None = None,
+) -> State:
     """The next state."""
     records = dict(zip(_names(model), working.views, strict=True))
     views = {name: view.state(records[name]) for name, view in model.views.items()}
     if latent is not None and model.pooled and latent is not working.views[-1].vectors:  # the likelihood has moved them
-        views["behavior"].component_parts["means"][working.z] = latent
+        acts = working.z if agreement is None else agreement.acts
+        views["behavior"].component_parts["means"][acts] = latent
     alpha = float(working.partition.alpha)
-    return State(working.z, alpha, views, latent, params)
+    return State(working.z, alpha, views, latent, params, agreement)
 
 
 def _check(model: Model, working: WorkingState, collapsed: int) -> None:

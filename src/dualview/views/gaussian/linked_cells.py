@@ -13,20 +13,22 @@ import numpy as np
 
 from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.messages import Terms
-from dualview.views.base import Array, Components
+from dualview.views.base import Array, Components, Labels
 from dualview.views.gaussian.cells import data_row, draw_along, project, whiten
 
 
 class Followers(NamedTuple):
     """Latent vectors that follow features: Γ (q, D) of the features, g (U, q), and what speaks for the cells besides them.
 
-    That is the prior of g in each cluster or, where users share the vectors of their clusters, their observations.
+    That is the prior of g in each cluster or, where users share the vectors of their clusters, their observations. acts (U,):
+    the clusters that latent vectors belong to.
     """
 
     slopes: Array
     deviations: Array
     prior: Components | None
     terms: Terms | None
+    acts: Labels
 
 
 @in_place
@@ -39,7 +41,7 @@ def slope(column, slopes, inverse, row):
 
 
 @compiled
-def draw_with_latent(rng, z, view, slopes, prior, deviations):
+def draw_with_latent(rng, z, acts, view, slopes, prior, deviations):
     """In place on cells, vectors and g (U, q): the cells of all users, with f held; prior: that of g in each cluster."""
     cells, components, vectors = view.cells, view.components, view.vectors
     n_dims, q = vectors.shape[1], slopes.shape[0]
@@ -48,10 +50,10 @@ def draw_with_latent(rng, z, view, slopes, prior, deviations):
         start, n = cells.starts[u], cells.starts[u + 1] - cells.starts[u]
         if n == 0:
             continue
-        k = z[u]
+        k, own = z[u], acts[u]
         projection, directions, before = np.empty(n_dims + q), np.empty((n, n_dims + q)), np.empty(n)
         project(vectors[u], components.means[k], components.factors[k], projection[:n_dims])
-        project(deviations[u], prior.means[k], prior.factors[k], projection[n_dims:])
+        project(deviations[u], prior.means[own], prior.factors[own], projection[n_dims:])
         for i in range(n):
             d = cells.columns[start + i]
             before[i] = cells.values[u, d]
@@ -60,7 +62,7 @@ def draw_with_latent(rng, z, view, slopes, prior, deviations):
             for a in range(q):
                 directions[i, n_dims + a] = 0.0
                 for b in range(a + 1):
-                    directions[i, n_dims + a] -= prior.factors[k][b, a] * shift[b]
+                    directions[i, n_dims + a] -= prior.factors[own][b, a] * shift[b]
         draw_along(rng, u, cells, projection, directions)
         for i in range(n):
             d = cells.columns[start + i]

@@ -115,12 +115,12 @@ class GaussianView(View):
         """The state with cells drawn given latent vectors that follow features, and the g (U, q) that this leaves."""
         record = self.record(state, x, np.empty((self.n_dims, 0)))
         assert isinstance(record, IntervalGaussian)
-        slopes, deviations, prior, terms = followers
+        slopes, deviations, prior, terms, acts = followers
         stream, deviations = stream_of(rng), deviations.copy()
         if terms is not None:
             draw_with_observations(stream, z, record, slopes, terms)
         else:
-            draw_with_latent(stream, z, record, slopes, prior, deviations)
+            draw_with_latent(stream, z, acts, record, slopes, prior, deviations)
         return self.state(record), deviations
 
     def observed(self, x: Array, before: Array) -> tuple["GaussianView", Array]:  # noqa: ARG002

@@ -1,0 +1,177 @@
+"""Whether users act as they look: a label for each view, and the prior of their agreement, (M16).
+
+A user who agrees has one label for both views and is one customer of the partition prior; one who does not draws a second label
+for its behavior from the same weights, and is two. agrees (U,): who does by construction; two labels that were drawn apart may
+still be the same.
+"""
+
+import math
+import numbers as abstract
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.checks import positive_number
+from dualview.errors import InputError
+from dualview.partitions.priors import PartitionPrior
+
+Labels = NDArray[np.int64]
+
+_CALL = re.compile(r"beta\s*\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)")
+_WORDS = {None: None, "full": None}
+
+
+class Agreement(NamedTuple):
+    """What a state says of agreement: acts (U,), the labels of behavior; agrees (U,); share, the probability ρ of agreeing."""
+
+    acts: Labels
+    agrees: NDArray[np.bool_]
+    share: float
+
+    @classmethod
+    def full(cls, z: Labels, share: float) -> "Agreement":
+        """Everybody acts as they look."""
+        return cls(z.copy(), np.ones(len(z), dtype=np.bool_), share)
+
+    def log_density(self) -> float:
+        """ln p(who agrees | ρ); 0 ln 0 is 0."""
+        n_agree = int(self.agrees.sum())
+        parts = ((n_agree, self.share), (len(self.agrees) - n_agree, 1.0 - self.share))
+        return sum(n * math.log(p) if p > 0.0 else -math.inf for n, p in parts if n)
+
+
+class AgreementPrior(Protocol):
+    """What a model asks of the prior of ρ."""
+
+    @property
+    def start(self) -> float:
+        """A value to start from."""
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """ρ from its prior."""
+
+    def redraw(self, rng: np.random.Generator, agrees: NDArray[np.bool_]) -> float:
+        """ρ given who agrees, (C19)."""
+
+    def log_density(self, share: float) -> float:
+        """ln p(ρ)."""
+
+
+@dataclass(frozen=True)
+class Beta:
+    """The share of users who act as they look ~ Beta(a, b), with mean a / (a + b).
+
+    Parameters
+    ----------
+    a, b : float
+        Above zero.
+
+    Examples
+    --------
+    >>> Beta(9, 1)
+    Beta(a=9.0, b=1.0)
+    """
+
+    a: float
+    b: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "a", positive_number(self.a, "Beta: a"))
+        object.__setattr__(self, "b", positive_number(self.b, "Beta: b"))
+
+    @property
+    def start(self) -> float:
+        return self.a / (self.a + self.b)
+
+    def draw(self, rng: np.random.Generator) -> float:
+        return float(rng.beta(self.a, self.b))
+
+    def redraw(self, rng: np.random.Generator, agrees: NDArray[np.bool_]) -> float:
+        n_agree = int(agrees.sum())
+        return float(rng.beta(self.a + n_agree, self.b + len(agrees) - n_agree))
+
+    def log_density(self, share: float) -> float:
+        if not 0.0 < share < 1.0:
+            return -math.inf
+        constant = math.lgamma(self.a + self.b) - math.lgamma(self.a) - math.lgamma(self.b)
+        return constant + (self.a - 1.0) * math.log(share) + (self.b - 1.0) * math.log1p(-share)
+
+    def __str__(self) -> str:
+        return f"beta({self.a!r}, {self.b!r})"
+
+
+@dataclass(frozen=True)
+class KnownAgreement:
+    """ρ is known."""
+
+    share: float
+
+    @property
+    def start(self) -> float:
+        return self.share
+
+    def draw(self, rng: np.random.Generator) -> float:  # noqa: ARG002
+        return self.share
+
+    def redraw(self, rng: np.random.Generator, agrees: NDArray[np.bool_]) -> float:  # noqa: ARG002
+        return self.share
+
+    def log_density(self, share: float) -> float:  # noqa: ARG002
+        return 0.0
+
+    def __str__(self) -> str:
+        return repr(self.share)
+
+
+LEARNT = Beta(1.0, 1.0)
+
+
+def agreement_prior(value: Any) -> AgreementPrior | None:
+    """The prior that ``agreement`` of the estimator or of a command line stands for; None where both views share all labels."""
+    if isinstance(value, Beta | KnownAgreement):
+        return value
+    found: Any = value.strip().lower() if isinstance(value, str) else value
+    if found is None or (isinstance(found, str) and found in _WORDS):
+        return None
+    if isinstance(found, str):
+        if found == "learnt":
+            return LEARNT
+        call = _CALL.fullmatch(found)
+        try:
+            found = Beta(float(call[1]), float(call[2])) if call is not None else float(found)
+        except ValueError:
+            found = None
+        if isinstance(found, Beta):
+            return found
+    if isinstance(found, abstract.Real) and not isinstance(found, bool) and 0.0 <= float(found) <= 1.0:
+        return None if float(found) == 1.0 else KnownAgreement(float(found))
+    wanted = 'None or "full" (users act as they look), "learnt", a share from 0 to 1, Beta(a, b) or the text "beta(A,B)"'
+    raise InputError(f"agreement must be {wanted}; got {value!r}.")
+
+
+def agreement_text(value: Any) -> str | None:
+    """What ``agreement`` stands for in words, the same for all that mean the same; None for full agreement."""
+    prior = agreement_prior(value)
+    return None if prior is None else str(prior)
+
+
+def draw_labels(
+    rng: np.random.Generator, partition: PartitionPrior, alpha: float, agrees: NDArray[np.bool_]
+) -> tuple[Labels, Labels]:
+    """The labels of both views from the prior, given who agrees: those of as many customers as there are."""
+    n_users = len(agrees)
+    customers = partition.draw(rng, n_users + int((~agrees).sum()), alpha)
+    acts = customers[:n_users].copy()
+    acts[~agrees] = customers[n_users:]
+    return customers[:n_users], acts
+
+
+def count_customers(z: Labels, agreement: Agreement | None, n_components: int) -> Labels:
+    """Customers of every component, (K,)."""
+    counts = np.bincount(z, minlength=n_components)
+    if agreement is not None:
+        counts = counts + np.bincount(agreement.acts[~agreement.agrees], minlength=n_components)
+    return np.asarray(counts)
