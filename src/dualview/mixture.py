@@ -141,6 +141,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     ----------
     labels_ : array (U,)
         The partition estimate, clusters numbered from the largest.
+    behavior_labels_ : array (U,)
+        The same by behaviour: ``labels_`` unless ``agreement`` lets views disagree.
     n_clusters_ : int
         Its number of clusters.
     latent_ : array (U,) or (U, q)
@@ -264,6 +266,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             partition=partition_process(posterior.partition_process),
             link="linear" if "slopes" in posterior else None,
             pooling=posterior.pooling,
+            agreement=posterior.agreement_prior,
             spread_prior=posterior.spread_prior,
         )
         if posterior.has_features:
@@ -281,6 +284,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self._placement = Placement(posterior)
         self.behavior_ = behavior
         self.labels_ = posterior.partition()
+        self.behavior_labels_ = posterior.behavior_partition()
         self.n_clusters_ = int(self.labels_.max()) + 1
         if behavior is None:
             self.__dict__.pop("latent_", None)

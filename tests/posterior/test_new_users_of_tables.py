@@ -174,8 +174,8 @@ def test_whoever_opens_a_cluster_counts_in_its_shares(fitted: dv.DualViewMixture
     concentration = fitted.posterior_.flat("categories.concentrations")[rows.draw[opened[0]], 0]
     shares = np.array(CODEBOOK.nominal[0].shares)
     for code, counts in ((1, [0.0, 1.0, 0.0]), (-1, np.zeros(3))):
-        found = rows.opened(np.random.default_rng(0), opened, cells_of(fitted, [[0.0, 1.0]], [[0.0, 1.0]], [[code]]))
-        theta = np.exp(found.features.log_shares)
+        found = rows.opened_features(np.random.default_rng(0), opened, cells_of(fitted, [[0.0, 1.0]], [[0.0, 1.0]], [[code]]))
+        theta = np.exp(found.log_shares)
         expected = (concentration * shares + counts) / (concentration + sum(counts))
         error = theta.std(axis=0) / np.sqrt(len(theta))
         assert (np.abs(theta.mean(axis=0) - expected) < ACCEPT * error).all()

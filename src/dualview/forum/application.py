@@ -282,7 +282,7 @@ def _json(content: Any) -> bytes:
 
 def _single(data: ForumData, out: Path, settings: Settings, n_jobs: int, quiet: bool) -> DualViewMixture:
     """The same threads with everybody in one cluster and no features; its chains are in a folder of their own."""
-    alone = replace(settings, n_clusters=1, alpha=None, link=None, pooling=None, feature_prior=None)
+    alone = replace(settings, n_clusters=1, alpha=None, link=None, pooling=None, agreement=None, feature_prior=None)
     model = estimator(alone, out / "single", n_jobs, quiet)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the evaluation says it

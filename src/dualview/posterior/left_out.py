@@ -23,7 +23,7 @@ class LatentPriors:
     def __init__(self, post: "Posterior") -> None:
         units, n_draws, table = post.units["behavior"], post.n_chains * post.n_draws, post.components
         q = units.n_dims
-        self._z = post.flat("z")
+        self._z = post.flat_acts
         self._base_means = post.flat("behavior.base_mean").reshape(n_draws, q)
         self._base_precisions = post.flat("behavior.base_precision").reshape(n_draws, q, q)
         self._first = np.searchsorted(table["owner"], np.arange(n_draws + 1))

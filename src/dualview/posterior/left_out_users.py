@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.base import Evidence, SampledEvidence
+from dualview.errors import InputError
 from dualview.posterior.left_out import LatentPriors
 from dualview.posterior.new_users import Candidates, Features, updated
 from dualview.posterior.posterior import Posterior
@@ -43,6 +44,11 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
         priors = LatentPriors(post)
         params = {name: post.flat(name)[chosen] for name in behavior.param_names}
         evidence = behavior.evidence_of_users([priors[draw] for draw in chosen], post.flat("latent")[chosen], params)
+    if post.agreement_prior is not None:
+        raise InputError(
+            "Scores that leave whole users out are not known where users need not act as they look: compare by observations, "
+            "or fit with agreement=None."
+        )
     members = post.flat("z")[chosen]
     joint, features = np.empty((2, len(chosen), post.n_users))
     for user in range(post.n_users):

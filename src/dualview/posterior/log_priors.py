@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dualview.model import Model
 from dualview.numerics.hyperprior import Hyperprior
+from dualview.partitions.agreement import Beta
 from dualview.partitions.concentration import log_alpha_prior
 from dualview.views import GaussianView, NominalView, SharedVectorView
 from dualview.views.nominal.conditionals import log_concentrations
@@ -35,7 +36,9 @@ def log_priors(post: "Posterior", model: Model) -> dict[str, Array]:
     if model.likelihood is not None:
         names = ("noise_precision", "coefficients", "group_sd", "slopes", "slope_precision", "cut_points")
         reported = {name: post.flat(name) for name in names if name in post}
-        found |= model.likelihood.log_priors(reported, post.flat("z"))
+        found |= model.likelihood.log_priors(reported, post.flat_acts)
+    if isinstance(model.agreement, Beta):
+        found["agreement"] = np.array([model.agreement.log_density(share) for share in post.flat("agreement")])
     return found
 
 

@@ -17,6 +17,7 @@ from dualview.behaviors.base import ClusterNoise, Evidence, Forecast, SampledEvi
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import Mixture, NormalMixture, Parts
 from dualview.posterior.category_shares import CategoryShares
+from dualview.posterior.disagreement import Customers
 from dualview.posterior.followed import followed, slopes_of
 from dualview.posterior.fresh import Component, FreshClusters
 from dualview.posterior.posterior import Posterior
@@ -70,6 +71,7 @@ class Candidates:
         self.component = np.concatenate([np.arange(len(owner)), np.full(n_draws * n_fresh, -1)])[order]
         self.first = np.searchsorted(self.draw, np.arange(n_draws))
         self.known = self.component >= 0
+        self.share = post.flat("agreement") if "agreement" in post else None
         self.pooled = post.pooling is not None
         self.n_latent = post.units["behavior"].n_dims if "behavior" in post.units else 0
         self._views = {view: self._rows_of(rng, view) for view in post.units if f"{view}.factors" in table}
@@ -84,6 +86,18 @@ class Candidates:
     def new_weight(self, n_opened: Array) -> Array:
         """What a new cluster weighs in each draw (N,), after n_opened (N,) others were opened."""
         return np.asarray(self._partition.new_weight(self._alpha, self._n_clusters + n_opened), dtype=float)
+
+    def customers(self, weight: Array, total: Array) -> Customers | None:
+        """How new users act who look like rows of this weight (R,), of this total (N,) in each draw; None if as they look."""
+        if self.share is None:
+            return None
+        own = np.where(self.known, 1.0, 1.0 + self.offset[self.draw])
+        new = np.zeros((2, len(self.draw)))
+        for n_opened, row in enumerate(new):
+            row[~self.known] = (self.new_weight(np.full(self.n_draws, float(n_opened))) / max(self.n_fresh, 1))[
+                self.draw[~self.known]
+            ]
+        return Customers(self.share, self.draw, self.first, np.where(self.known, weight, 0.0), total, own, new)
 
     @property
     def log_prior(self) -> Array:
@@ -219,32 +233,30 @@ class Candidates:
             roots[~self.known] = units.factor @ fresh.roots
         return roots
 
-    def opened(
+    def opened_latent(self, rng: np.random.Generator, rows: NDArray[np.intp]) -> "OpenedLatent | None":
+        """Fresh clusters, by their rows, as they are once a user acts in them; None where clusters have one latent vector."""
+        if "behavior" not in self._views:
+            return None
+        places = np.cumsum(~self.known)[rows] - 1
+        units, fresh = self._post.units["behavior"], self._views["behavior"].fresh
+        assert fresh is not None
+        first = fresh.base.means[fresh.draw[places]]
+        first = first + _times(fresh.roots[places], rng.standard_normal(first.shape))
+        component = self._open("behavior", rng, places, first)
+        roots = _spread(units.factor, component.factors)
+        covariances = roots @ np.swapaxes(roots, -1, -2)
+        return OpenedLatent(units.vectors(first), units.vectors(component.means), covariances)
+
+    def opened_features(
         self, rng: np.random.Generator, rows: NDArray[np.intp], x: Features | None, values: Array | None = None
-    ) -> "Opened":
-        """Fresh clusters, by their rows, as they are once a user with features x, those of one user, or None is in them.
+    ) -> "OpenedFeatures | None":
+        """Fresh clusters, by their rows, as they are once a user with features x is in them; None without features.
 
         values (rows, D): the user's complete cells in each row, where they were drawn before.
         """
-        places = np.cumsum(~self.known)[rows] - 1
-        features = latent = None
-        if x is not None and ("features" in self._views or self._categories is not None):
-            features = self._opened_features(rng, rows, places, x, values)
-        if "behavior" in self._views:
-            units, fresh = self._post.units["behavior"], self._views["behavior"].fresh
-            assert fresh is not None
-            first = fresh.base.means[fresh.draw[places]]
-            first = first + _times(fresh.roots[places], rng.standard_normal(first.shape))
-            component = self._open("behavior", rng, places, first)
-            roots = _spread(units.factor, component.factors)
-            covariances = roots @ np.swapaxes(roots, -1, -2)
-            latent = OpenedLatent(units.vectors(first), units.vectors(component.means), covariances)
-        return Opened(features, latent)
-
-    def _opened_features(
-        self, rng: np.random.Generator, rows: NDArray[np.intp], places: NDArray[np.intp], x: Features, values: Array | None
-    ) -> "OpenedFeatures":
-        component = log_shares = None
+        if x is None or not ("features" in self._views or self._categories is not None):
+            return None
+        places, component, log_shares = np.cumsum(~self.known)[rows] - 1, None, None
         if "features" in self._views:
             if values is not None:
                 vectors = self._post.units["features"].to_working(values)
@@ -299,18 +311,17 @@ class Candidates:
     def noise(self, noise: ClusterNoise) -> Array:
         """The noise precision of each row's cluster, (R,); from the prior where nobody is in it."""
         components = np.full(len(self._post.components["owner"]), np.nan)
-        components[self._members] = noise.precision
+        components[self._members(self._post.flat_acts)] = noise.precision
         precision: Array = np.append(components, np.nan)[self.component]
         empty = np.isnan(precision)
         fresh = np.random.default_rng(_SEED).standard_gamma(0.5 * noise.dof, int(empty.sum()))
         precision[empty] = 2.0 * fresh / (noise.dof * noise.variance)
         return precision
 
-    @property
-    def _members(self) -> NDArray[np.int64]:
+    def _members(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         """Every user's component in every draw, as a row of the posterior's table, (N, U)."""
         offsets = np.searchsorted(self._post.components["owner"], np.arange(self.n_draws))
-        return np.asarray(offsets[:, None] + self._post.flat("z"))
+        return np.asarray(offsets[:, None] + labels)
 
     @cached_property
     def overlap(self) -> Array:
@@ -318,9 +329,9 @@ class Candidates:
         labels = self._post.partition()
         table = self._post.components
         counts = np.zeros((len(table["owner"]), int(labels.max()) + 1))
-        for members in self._members:
+        for members in self._members(self._post.flat("z")):
             np.add.at(counts, (members, labels), 1.0)
-        shares = counts / np.maximum(table["count"], 1)[:, None]
+        shares = counts / np.maximum(counts.sum(axis=1), 1.0)[:, None]
         result = np.zeros((len(self.draw), counts.shape[1] + 1))
         known = self.component >= 0
         result[known, :-1] = shares[self.component[known]]
@@ -350,13 +361,6 @@ class OpenedFeatures(NamedTuple):
     log_shares: Array | None
 
 
-class Opened(NamedTuple):
-    """n clusters that were fresh: features, and latent vectors in the user's units; None without such a view."""
-
-    features: OpenedFeatures | None
-    latent: OpenedLatent | None
-
-
 class Given(NamedTuple):
     """Each row's weight for some new users, (R, J), and their latent vectors' distribution in it: (R, J, q), (R, J, q, q)."""
 
@@ -376,6 +380,37 @@ class Imputed(NamedTuple):
     means: Array
     covariances: Array
     places: NDArray[np.int64]
+
+
+class Arrivals:
+    """What the rows weigh while new users arrive in them, one in each draw at a time: weight (R,), total (N,)."""
+
+    def __init__(self, rows: Candidates) -> None:
+        self._rows = rows
+        self.weight, self.total, self._vacant = rows.weight.copy(), rows.total.copy(), ~rows.known
+        self._n_opened = np.zeros(rows.n_draws)
+
+    def seat(self, chosen: NDArray[np.int64], arrives: NDArray[np.bool_]) -> None:
+        """One more customer in the rows chosen (N,), in those draws in which one arrives (N,)."""
+        rows, seats = self._rows, chosen[arrives]
+        new = self._vacant[seats]
+        self.weight[seats] = np.where(new, 1.0 + rows.offset[arrives], self.weight[seats] + 1.0)
+        self._vacant[seats] = False
+        self._n_opened[arrives] += new
+        n_vacant = np.bincount(rows.draw[self._vacant], minlength=rows.n_draws)
+        by_draw = rows.new_weight(self._n_opened) / np.maximum(n_vacant, 1)
+        self.weight[self._vacant] = by_draw[rows.draw[self._vacant]]
+        self.total += arrives
+
+    def act(self, rng: np.random.Generator, looks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows (N,) by behavior of users who look like these (N,) and have been seated there."""
+        rows = self._rows
+        if rows.share is None:
+            return looks
+        apart = rng.random(rows.n_draws) >= rows.share
+        acts = np.where(apart, _choose(rng, rows, self.weight, np.zeros(len(self.weight)))[0], looks)
+        self.seat(acts, apart)
+        return acts
 
 
 class ClustersOf(NamedTuple):
@@ -408,6 +443,7 @@ class NewUsers:
         self._n = n_users
         self._evidence = evidence
         self._warned = False
+        self._customers = candidates.customers(candidates.weight, candidates.total)
         n_rows, n_numbers = len(candidates.draw), 1 + candidates.n_latent + candidates.n_latent**2
         self._log_features: Callable[[int], Array] = lru_cache(max(1, _KEPT // n_rows))(self._log_features_of)
         self._imputed: Callable[[int, tuple[int, ...]], Imputed] = lru_cache(
@@ -442,10 +478,15 @@ class NewUsers:
         return self._candidates.log_prior + self._candidates.log_features(x, n)
 
     def _log_weights(self, users: slice) -> Array:
-        """ln of the joint weight of (draw, cluster), (J, R), summing to one over R for each user."""
+        """ln of the joint weight of (draw, cluster by features), (J, R), summing to one over R for each user."""
+        log_looks = self._by_features(users)
         if self._evidence is not None:
-            return self.given(users).log_weights.T
-        return _normalised(self._by_features(users).T).T
+            log_marginal = np.asarray(np.broadcast_to(self._observed(users)[0].T, log_looks.shape))
+            if self._customers is None:
+                log_looks = log_looks + log_marginal
+            else:
+                log_looks = self._customers.looking(log_looks, log_marginal)
+        return _normalised(log_looks.T).T
 
     def _log_features_of(self, user: int) -> Array:
         """ln p(features of a new user | row), (R,)."""
@@ -460,26 +501,37 @@ class NewUsers:
         return self.given(slice(user, user + 1))
 
     def given(self, users: slice) -> Given:
-        """Everything that is known of some of the new users."""
-        log_weights = self._by_features(users).T
+        """Everything that is known of some of the new users, in the rows of their clusters by behavior."""
+        log_weights = self._by_features(users)
+        if self._customers is not None:
+            log_weights = self._customers.acting(log_weights)
+        log_marginal, means, covariances = self._observed(users)
+        return Given(_normalised(log_weights.T + log_marginal), means, covariances)
+
+    def _observed(self, users: slice) -> tuple[Array, Array, Array]:
+        """ln p(observations of some users | row), (R, J), and their latent vectors' distribution given these."""
         means, covariances = (part[:, None] for part in self._candidates.latent)
-        means = means + self._shifted(users)
-        if isinstance(self._evidence, Evidence):
-            if self._evidence.noise is None:
-                part = self._evidence.of_draws(self._candidates.draw, users)
-            else:
-                part = self._evidence.under(self.noise(self._evidence.noise), users, self._candidates.draw)
-            log_marginal, means, covariances = updated(means, covariances, part)
-            log_weights = log_weights + log_marginal
-        elif self._evidence is not None:
+        if isinstance(self._evidence, SampledEvidence):
             means, log_likelihood = self._sampled(users)
-            covariances = np.zeros((1, 1, *covariances.shape[2:]))
-            log_weights = log_weights + log_likelihood
-        return Given(_normalised(log_weights), means, covariances)
+            return log_likelihood, means, np.zeros((1, 1, *covariances.shape[2:]))
+        means = means + self._shifted(users)
+        if self._evidence is None:
+            return np.zeros((1, 1)), means, covariances
+        if self._evidence.noise is None:
+            part = self._evidence.of_draws(self._candidates.draw, users)
+        else:
+            part = self._evidence.under(self.noise(self._evidence.noise), users, self._candidates.draw)
+        return updated(means, covariances, part)
 
     def _shifted(self, users: slice) -> Array:
         """What a link adds to some users' latent vectors in each row, (R, J, q)."""
-        return self._candidates.row_shifts(None if self._x is None else self._x[users])
+        x = None if self._x is None else self._x[users]
+        if self._customers is not None and self._candidates.has_link and isinstance(x, UserCells) and not x.complete.all():
+            raise InputError(
+                "Latent behavior that follows features by a link cannot be predicted for new users with missing or inexact "
+                "cells where users need not act as they look: give complete rows, or fit with agreement=None or link=None."
+            )
+        return self._candidates.row_shifts(x)
 
     def _sampled(self, users: slice) -> tuple[Array, Array]:
         """A latent vector of each user drawn in each row, (R, J, q), and ln p(observations | it), (R, J)."""
@@ -573,9 +625,8 @@ class NewUsers:
         A user who follows another sees it in its cluster, a fresh cluster included: whoever opens one draws its parameters, for
         those who follow.
         """
-        rows = self._candidates
-        weight, total, vacant = rows.weight.copy(), rows.total.copy(), ~rows.known
-        n_opened = np.zeros(rows.n_draws)
+        rows, arrivals = self._candidates, Arrivals(self._candidates)
+        fresh_look, fresh_act = ~rows.known, ~rows.known
         latent_means, latent_covariances = (part.copy() for part in rows.latent)
         if rows.pooled:  # two who meet in a fresh cluster have the same vector there
             latent_means += _times(rows.roots, rng.standard_normal(latent_means.shape))
@@ -590,26 +641,27 @@ class NewUsers:
             for opened_rows, opened in taken:
                 assert x is not None
                 likelihood[opened_rows] = rows.log_opened(x, opened_rows, opened)
-            chosen, log_sums = _choose(rng, rows, weight, likelihood)
-            log_density += log_sums - np.log(total)
-            places[position] = chosen
+            chosen, log_sums = _choose(rng, rows, arrivals.weight, likelihood)
+            log_density += log_sums - np.log(arrivals.total)
+            arrivals.seat(chosen, np.ones(rows.n_draws, dtype=np.bool_))
+            acting = arrivals.act(rng, chosen)
+            places[position] = acting
             values, shift = self._followed(rng, chosen, x, taken)
             shift = np.broadcast_to(shift, means.shape[1:])
-            means[position], covariances[position] = latent_means[chosen] + shift, latent_covariances[chosen]
-            new = vacant[chosen]
+            means[position], covariances[position] = latent_means[acting] + shift, latent_covariances[acting]
+            new = fresh_look[chosen]
             if position + 1 < len(members) and new.any():
-                features, latent = rows.opened(rng, chosen[new], x, None if values is None else values[new])
+                features = rows.opened_features(rng, chosen[new], x, None if values is None else values[new])
                 if features is not None:
                     taken.append((chosen[new], features))
+            fresh_look[chosen] = False
+            new = fresh_act[acting]
+            if position + 1 < len(members) and new.any():
+                latent = rows.opened_latent(rng, acting[new])
                 if latent is not None:
                     means[position, new], covariances[position, new] = latent.first + shift[new], 0.0
-                    latent_means[chosen[new]], latent_covariances[chosen[new]] = latent.means, latent.covariances
-            weight[chosen] = np.where(new, 1.0 + rows.offset, weight[chosen] + 1.0)
-            vacant[chosen] = False
-            n_opened += new
-            n_vacant = np.bincount(rows.draw[vacant], minlength=rows.n_draws)
-            weight[vacant] = (rows.new_weight(n_opened) / np.maximum(n_vacant, 1))[rows.draw[vacant]]
-            total += 1.0
+                    latent_means[acting[new]], latent_covariances[acting[new]] = latent.means, latent.covariances
+            fresh_act[acting] = False
         return Imputed(log_density, means, covariances, places)
 
     def _followed(

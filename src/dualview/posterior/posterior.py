@@ -24,7 +24,7 @@ from dualview.errors import InputError
 from dualview.partitions.agreement import AgreementPrior, agreement_prior
 from dualview.partitions.choice import PartitionNames, partition_prior
 from dualview.partitions.priors import PartitionPrior
-from dualview.posterior import diagnostics, files
+from dualview.posterior import crossings, diagnostics, files
 from dualview.posterior import partition as partitions
 from dualview.posterior.approximated import ApproximationFacts
 from dualview.posterior.fresh import Base
@@ -385,11 +385,34 @@ class Posterior:
         """
         if method not in partitions.METHODS:
             raise InputError(f"partition takes 'vi', 'binder' or 'dahl'; got {method!r}.")
+        return self._estimated(method)[: self.n_users].copy()
+
+    def behavior_partition(self, method: str = partitions.DEFAULT) -> partitions.Labels:
+        """The same by behaviour where users need not act as they look, clusters numbered as in :meth:`partition`.
+
+        Numbers that :meth:`partition` does not have are of clusters that somebody acts like and nobody looks like.
+        """
+        return self._estimated(method)[-self.n_users :].copy()
+
+    def _estimated(self, method: str) -> partitions.Labels:
+        """The estimate for all labels together, (U,); where views may disagree those by features, then those by behaviour."""
         if method not in self._partitions:
-            z = self.flat("z")
+            z = self.flat("z") if "z_behavior" not in self else np.hstack([self.flat("z"), self.flat("z_behavior")])
             found = partitions.by_size(z[partitions.dahl(z)]) if method == "dahl" else partitions.least_loss(z, method)
-            self._partitions[method] = found
-        return self._partitions[method].copy()
+            self._partitions[method] = found if "z_behavior" not in self else crossings.renumbered(found, self.n_users)
+        return self._partitions[method]
+
+    def disagreements(self, least: float = 0.5) -> pd.DataFrame:
+        """Users who look like one cluster and act like another, with a probability of at least ``least``.
+
+        Columns: user, looks, acts (clusters of the estimate), probability (that the two differ). Empty unless the fit had
+        ``agreement``.
+        """
+        apart = (self.flat("z") != self.flat_acts).mean(axis=0)
+        table = {"looks": self.partition(), "acts": self.behavior_partition(), "probability": apart}
+        found = pd.DataFrame({"user": self._tree["posterior"].coords["user"].values, **table})
+        chosen = found[(apart >= least) & (found["looks"] != found["acts"])]
+        return chosen.sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)
 
     @cached_property
     def _partitions(self) -> dict[str, partitions.Labels]:

@@ -48,7 +48,8 @@ def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> R
     found: dict[str, Any] = {"z": post.flat("z")[draws].astype(np.int64)}
     if "alpha" in post:
         found["alpha"] = post.flat("alpha")[draws]
-    rows = np.searchsorted(post.components["owner"], draws)[:, None] + found["z"]
+    begins = np.searchsorted(post.components["owner"], draws)[:, None]
+    rows, acting = begins + found["z"], begins + post.flat_acts[draws]
     features = complete_features(post, draws)
     if features is not None:
         found["features"] = _standardised(post, "features", post.units["features"].to_working(features), rows)
@@ -57,7 +58,7 @@ def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> R
         if post.pooling is None:
             vectors = post.flat("latent")[draws].reshape(len(draws), post.n_users, -1)
             shifts = LatentPriors(post).shifts(draws)
-            found["latent"] = _standardised(post, "behavior", units.to_working(vectors - shifts), rows)
+            found["latent"] = _standardised(post, "behavior", units.to_working(vectors - shifts), acting)
         left_out = behavior.left_out()
         if left_out is not None:
             found["outcomes"], found["replicates"] = _of_outcomes(rng, post, behavior, left_out, draws)

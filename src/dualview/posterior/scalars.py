@@ -30,7 +30,19 @@ def anchor_pairs(z: NDArray[np.integer], n_pairs: int = 4, n_looked_at: int = 20
 def scalars(post: "Posterior", n_anchors: int) -> dict[str, Array]:
     """By name, each (chain, draw): α, clusters, noise, base parameters, log joint, latent coefficients, pairs together."""
     anchored = _some_of(post, "features.cells", n_anchors) | _some_of(post, "group_effects", n_anchors)
-    return _common(post) | anchored | _of_users(*_users(post), n_anchors)
+    return _common(post) | anchored | _of_users(*_users(post), n_anchors) | _of_agreement(post)
+
+
+def _of_agreement(post: "Posterior") -> dict[str, Array]:
+    """The share of users who agree, and whether users act alike who do so in some draws only; nothing where all agree."""
+    if "z_behavior" not in post or post.summary is not None:
+        return {}
+    acts, result = post["z_behavior"], {"share of users who agree": post["agrees"].mean(axis=2)}
+    for i, j in anchor_pairs(acts.reshape(-1, acts.shape[2])):
+        together = (acts[..., i] == acts[..., j]).astype(float)
+        if np.ptp(together) > 0:
+            result[f"users {i} and {j} act alike"] = together
+    return result
 
 
 def _users(post: "Posterior") -> tuple[NDArray[np.integer], Array | None, NDArray[np.integer]]:
@@ -73,7 +85,7 @@ def _some_of(post: "Posterior", name: str, n_anchors: int) -> dict[str, Array]:
 def _common(post: "Posterior") -> dict[str, Array]:
     """What all users have in common."""
     result: dict[str, Array] = {}
-    skipped = {"z", "latent", "features.cells", "group_effects"}
+    skipped = {"z", "z_behavior", "agrees", "latent", "features.cells", "group_effects"}
     logarithms = {"alpha", "noise_precision", "slope_precision", "base_dof", "base_precision", "base_covariance"}
     summary = post.summary
     for name in post.names:

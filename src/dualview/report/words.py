@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dualview.columns import Cells, Columns
-from dualview.posterior import Posterior
+from dualview.posterior import Posterior, crossings
 from dualview.posterior.certainty import certainty_text
 from dualview.posterior.partition import PartitionEstimate
 from dualview.report.numbers import counted, listed, number, share
@@ -133,6 +133,7 @@ def roles_intro(post: Posterior, estimate: PartitionEstimate, n_roles: int) -> l
         f"A user's certainty is the probability of being together with another member of the role, taken at random; over all "
         f"users it is {share(certainty)} on average. Typical members are sure ones with features near the role's medians.",
         certainty_text(post.flat("z"), estimate, "role"),
+        *([] if (found := crossings.text(post, "role")) is None else [found]),
     ]
 
 

@@ -19,9 +19,10 @@ from dualview.files.writing import make_folder, write_whole
 from dualview.inputs.answers import OBSERVATIONS, Answers, check_options, read_answers
 from dualview.inputs.tables import Threads, Users, read_threads, read_users
 from dualview.mixture import DualViewMixture
+from dualview.partitions.agreement import agreement_prior
 from dualview.partitions.alpha import concentration_from_text
 from dualview.partitions.choice import partition_process
-from dualview.posterior import Posterior, load
+from dualview.posterior import Posterior, crossings, load
 from dualview.posterior.certainty import certainty_text
 from dualview.posterior.profiles import table_profile
 from dualview.runs.about_answers import write_about
@@ -33,6 +34,7 @@ def check_settings(settings: Settings) -> None:
     check_values(Settings, vars(settings))
     concentration_from_text(settings.alpha)
     partition_process(settings.partition)
+    agreement_prior(settings.agreement)
 
 
 @dataclass(frozen=True)
@@ -277,6 +279,9 @@ def user_table(model: DualViewMixture) -> pd.DataFrame:
     """A row per user: id, cluster, probability of membership, latent coefficient with interval."""
     post = model.posterior_
     table = pd.DataFrame({"user": post.user_ids, "cluster": model.labels_, "membership": post.partition_estimate().membership})
+    if "z_behavior" in post:
+        table["behavior_cluster"] = model.behavior_labels_
+        table["acts_otherwise"] = (post.flat("z") != post.flat("z_behavior")).mean(axis=0)
     if "latent" in post:
         shape = len(post.user_ids), len(post.latent_names)
         medians, intervals = model.latent_.reshape(shape), post.interval("latent", 0.95).reshape(*shape, 2)
@@ -300,6 +305,7 @@ def summarise(folder: Path) -> dict[str, Any]:
         "length": None if post.length is None else post.length._asdict(),
         "clusters": clusters,
         "certainty": certainty_text(post.flat("z"), estimate),
+        "agreement": crossings.text(post),
         "clusters_in_an_average_draw": float(post["n_clusters"].mean()),
         "alpha_prior": post.alpha_prior,
         "converged": post.converged,
@@ -360,7 +366,8 @@ def summary_text(summary: dict[str, Any]) -> str:
         lines.append(line)
     verdict = summary["verdict"].replace("(n_warmup, n_draws)", "(--warmup, --draws)")
     verdict = verdict.replace("(max_time, max_draws)", "(--max-time, --max-draws)")
-    return "\n".join([*lines, summary["certainty"], verdict.replace("plots.traces", "the pictures of 'dualview plot'")])
+    certain = [text for name in ("certainty", "agreement") if (text := summary[name]) is not None]
+    return "\n".join([*lines, *certain, verdict.replace("plots.traces", "the pictures of 'dualview plot'")])
 
 
 def _length_text(length: dict[str, Any] | None) -> str:

@@ -104,7 +104,10 @@ def test_mutant_of_assignments_is_rejected(monkeypatch: pytest.MonkeyPatch, name
 
 
 SPLITS = {
-    "i and j among all, not those who agree": ("sizes.agreeing[2] - 1.0) / sizes.agreeing[1]", "sizes.customers[2] - 1.0) / sizes.customers[1]"),
+    "i and j among all, not those who agree": (
+        "(sizes.agreeing[2] - 1.0) / sizes.agreeing[1]",
+        "(sizes.customers[2] - 1.0) / sizes.customers[1]",
+    ),
     "no chance of the other": ("ratio += math.log(chance_of_other(first, counts, splits))", "ratio += 0.0"),
 }
 

@@ -1,0 +1,152 @@
+"""Labels of both views and who agrees, against enumeration: four users, hyperparameters, noise and ρ held fixed."""
+
+import itertools
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+import naive
+from checks import ACCEPT, REJECT, batch_scores, mutate, rebind
+from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
+from dualview.behaviors.panel import Panel
+from dualview.engines.gibbs import GibbsEngine
+from dualview.engines.gibbs.apart import assignment, moves
+from dualview.engines.gibbs.apart.labels import Apart
+from dualview.model import Model, State
+from dualview.numerics.streams import stream_of
+from dualview.partitions.agreement import Agreement, KnownAgreement
+from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, PartitionPrior
+from dualview.views.base import Base
+from dualview.views.gaussian import conditionals as gaussian
+from dualview.views.gaussian.view import GaussianState, GaussianView
+
+X = np.array([-1.2, -0.9, 1.0, 0.4])
+Y = np.array([-0.8, 0.9, 1.1, -0.7])
+NOISE = 4.0
+SHARE, ALPHA = 0.6, 0.8
+BASE = (0.2, 0.6, 0.3, 2.5)  # μ_0, R_0, W_0, β of both views
+FIXED = Base(np.array([BASE[0]]), np.array([[BASE[1]]]), np.array([[BASE[2]]]), BASE[3])
+USERS = range(len(X))
+
+
+@cache
+def log_marginal(view: str, members: tuple[int, ...]) -> float:
+    """ln p(vectors of one cluster), its mean and precision integrated out; of behavior, the latent numbers too."""
+    values, noise = (X, 0.0) if view == "features" else (Y, 1.0 / NOISE)
+    if not members:
+        return 0.0
+    mean, precision, covariance, dof = BASE
+    levels = (np.arange(4000) + 0.5) / 4000
+    own = stats.gamma(0.5 * dof, scale=2.0 / (dof * covariance)).ppf(levels)  # precisions, equally likely
+    away, n = values[list(members)] - mean, len(members)
+    spread = 1.0 / own + noise
+    whole = spread + n / precision  # the eigenvalue along (1, …, 1); the others are spread
+    squares = ((away**2).sum() - n * away.mean() ** 2) / spread + n * away.mean() ** 2 / whole
+    log_densities = -0.5 * (n * np.log(2.0 * np.pi) + (n - 1) * np.log(spread) + np.log(whole) + squares)
+    return float(logsumexp(log_densities) - np.log(len(levels)))
+
+
+def exact(kind: tuple[str, int | None]) -> dict[str, float]:
+    """Probabilities of events."""
+    log_weights, events = [], []
+    for agrees in itertools.product((False, True), repeat=len(X)):
+        second = [u for u in USERS if not agrees[u]]
+        for labels in naive.partitions(len(X) + len(second)):
+            n_blocks = max(labels) + 1
+            if kind[0] == "finite" and n_blocks > (kind[1] or 0):
+                continue
+            z = np.array(labels[: len(X)])
+            acts = z.copy()
+            acts[second] = labels[len(X) :]
+            total = naive.log_partition(np.array(labels), ALPHA, kind)
+            if kind[0] == "finite":
+                total += sum(np.log((kind[1] or 0) - i) for i in range(n_blocks))
+            total += sum(np.log(SHARE if own else 1.0 - SHARE) for own in agrees)
+            for k in range(n_blocks):
+                total += log_marginal("features", tuple(u for u in USERS if z[u] == k))
+                total += log_marginal("behavior", tuple(u for u in USERS if acts[u] == k))
+            log_weights.append(total)
+            events.append(happened(z, acts, np.array(agrees)))
+    weights = np.exp(np.array(log_weights) - logsumexp(log_weights))
+    return {name: float(weights @ [event[name] for event in events]) for name in events[0]}
+
+
+def happened(z: Any, acts: Any, agrees: Any) -> dict[str, float]:
+    """What is the case, 1 or 0, and how many clusters there are."""
+    pairs = list(itertools.combinations(USERS, 2))
+    found = {f"{i} and {j} look alike": float(z[i] == z[j]) for i, j in pairs}
+    found |= {f"{i} and {j} act alike": float(acts[i] == acts[j]) for i, j in pairs}
+    found |= {f"{i} looks as {j} acts": float(z[i] == acts[j]) for i, j in itertools.product(USERS, USERS)}
+    found |= {f"{i} agrees": float(agrees[i]) for i in USERS}
+    return found | {"clusters": float(len(np.union1d(z, acts))), "all agree": float(agrees.all())}
+
+
+def chain(rng: np.random.Generator, partition: PartitionPrior, n: int) -> list[dict[str, float]]:
+    """The shipped updates of components, splits and merges and assignments; everything else stays as it is."""
+    likelihood = PanelRegression(Panel.of(np.arange(len(X)), np.ones((len(X), 1)), Y, len(X)), NoisePrior(1.0, 1.0))
+    model = Model(partition, X[:, None], likelihood, len(X), agreement=KnownAgreement(SHARE))
+    state = model.draw_prior(rng)
+    z = np.zeros(len(X), dtype=np.int64)
+    views: dict[str, Any] = {
+        name: GaussianState(GaussianView(1).draw_prior(rng, partition.n_components or 1).components, FIXED)
+        for name in ("features", "behavior")
+    }
+    params = {"noise_precision": NOISE}
+    state = State(z, ALPHA, views, Y[:, None].copy(), params, Agreement.full(z, SHARE))
+    found = []
+    for _ in range(n):
+        assert state.agreement is not None
+        for name, vectors in model.vectors(state).items():
+            sums = gaussian.cluster_sums(vectors, state.labels(name), state.views[name].component_parts["means"])
+            views[name] = GaussianState(gaussian.draw_components(stream_of(rng), sums, FIXED), FIXED)
+        state = State(state.z, ALPHA, dict(views), state.latent, params, state.agreement)
+        assert state.latent is not None
+        working = GibbsEngine(2).working_state(model, state, likelihood.terms(rng, state.latent, params))
+        acts, agrees, share = state.agreement or Agreement.full(z, SHARE)
+        apart, stream = Apart(working, acts.copy(), agrees.astype(np.int64), share), stream_of(rng)
+        apart = moves._assign(stream, moves._split_and_merge(stream, apart))
+        after = {name: model.views[name].state(record) for name, record in zip(views, apart.state.views, strict=True)}
+        agreement = Agreement(apart.acts, apart.agrees.astype(np.bool_), SHARE)
+        state = State(apart.state.z, ALPHA, after, apart.state.views[-1].vectors, params, agreement)
+        np.testing.assert_array_equal(state.counts, apart.state.counts)
+        found.append(happened(state.z, agreement.acts, agreement.agrees))
+    return found
+
+
+def worst_score(partition: PartitionPrior, kind: tuple[str, int | None], n: int, seed: int = 0) -> float:
+    expected = exact(kind)
+    draws = chain(np.random.default_rng(seed), partition, n)
+    values = np.array([list(draw.values()) for draw in draws])
+    return float(np.abs(batch_scores(values, np.array(list(expected.values())))).max())
+
+
+@pytest.mark.parametrize(
+    ("partition", "kind"),
+    [
+        pytest.param(ChineseRestaurant(), ("dp", None), id="process"),
+        pytest.param(FiniteDirichlet(3), ("finite", 3), id="three clusters", marks=pytest.mark.slow),
+    ],
+)
+def test_events_have_their_probabilities(partition: PartitionPrior, kind: tuple[str, int | None]) -> None:
+    assert worst_score(partition, kind, 12_000) < ACCEPT
+
+
+@pytest.mark.slow
+def test_with_splits_and_merges_in_every_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves.split_merge, "SHARE", 1.0)
+    monkeypatch.setattr(moves.split_merge, "draw_moves", lambda rng, state: 8)  # noqa: ARG005
+    assert worst_score(ChineseRestaurant(), ("dp", None), 40_000) < ACCEPT
+
+
+@pytest.mark.slow
+def test_a_new_cluster_that_weighs_twice_as_much_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = rebind(
+        assignment.choose_part,
+        choose_alone=mutate(assignment.choose_alone, "(1.0 - share) / weigh", "2.0 * (1.0 - share) / weigh"),
+    )
+    monkeypatch.setattr(moves, "assign", rebind(assignment.assign, choose_part=part))
+    assert worst_score(ChineseRestaurant(), ("dp", None), 12_000) > REJECT

@@ -1,0 +1,194 @@
+"""Views that may disagree, as a user of the library meets them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import logsumexp
+from sklearn.metrics import adjusted_rand_score
+
+import dualview as dv
+from dualview.errors import InputError
+from dualview.posterior import crossings, new_users
+from dualview.posterior.new_users import Candidates, NewUsers
+
+N_USERS, N_EACH = 60, 5
+SHORT: dict[str, Any] = {"n_warmup": 150, "n_draws": 150, "n_chains": 2, "random_state": 1}
+
+
+def world(seed: int = 0, share: float = 0.75) -> tuple[np.ndarray, dv.UserRegression, np.ndarray, np.ndarray]:
+    """Features of three clusters; behavior of the same clusters, some users acting as another one."""
+    rng = np.random.default_rng(seed)
+    looks = np.arange(N_USERS) % 3
+    acts = np.where(rng.random(N_USERS) < share, looks, rng.integers(0, 3, N_USERS))
+    x = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])[looks] + 0.7 * rng.standard_normal((N_USERS, 2))
+    latent = np.array([-4.0, 0.0, 4.0])[acts] + 0.4 * rng.standard_normal(N_USERS)
+    user = np.repeat(np.arange(N_USERS), N_EACH)
+    outcome = latent[user] + rng.standard_normal(len(user))
+    return x, dv.UserRegression(user, np.ones((len(user), 1)), outcome), looks, acts
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dv.DualViewMixture:
+    x, behavior, _, _ = world()
+    return dv.DualViewMixture(agreement="learnt", **SHORT).fit(x, behavior)
+
+
+def test_looks_and_acts_are_both_found(fitted: dv.DualViewMixture) -> None:
+    _, _, looks, acts = world()
+    assert adjusted_rand_score(looks, fitted.labels_) > 0.9
+    assert adjusted_rand_score(acts, fitted.behavior_labels_) > 0.8
+    post = fitted.posterior_
+    low, high = post.interval("agreement")
+    assert low < np.mean(looks == acts) < high + 0.1
+    apart = (post.flat("z") != post.flat("z_behavior")).mean(axis=0)
+    assert apart[looks != acts].mean() > 0.8
+    assert apart[looks == acts].mean() < 0.2
+    assert not (post["agrees"] & (post["z"] != post["z_behavior"])).any()
+
+
+def test_who_acts_otherwise(fitted: dv.DualViewMixture) -> None:
+    found = fitted.posterior_.disagreements()
+    assert list(found.columns) == ["user", "looks", "acts", "probability"]
+    assert (found["looks"] != found["acts"]).all()
+    assert found["probability"].is_monotonic_decreasing
+    text = crossings.text(fitted.posterior_, "role")
+    assert text is not None
+    assert f"{len(found)} of {N_USERS} probably do not" in text
+    table = crossings.table(fitted.posterior_)
+    assert table.to_numpy().sum() == N_USERS
+
+
+def test_full_agreement_is_the_model_without(fitted: dv.DualViewMixture) -> None:
+    x, behavior, _, _ = world()
+    plain = dv.DualViewMixture(**SHORT).fit(x, behavior)
+    same = dv.DualViewMixture(agreement=1.0, **SHORT).fit(x, behavior)
+    np.testing.assert_array_equal(plain.posterior_["z"], same.posterior_["z"])
+    np.testing.assert_array_equal(plain.labels_, plain.behavior_labels_)
+    assert "agreement" not in plain.posterior_
+    assert not len(plain.posterior_.disagreements())
+    assert crossings.text(plain.posterior_) is None
+    assert fitted.posterior_["agreement"].shape == (2, 150)
+
+
+def test_saved_loaded_and_resumed(fitted: dv.DualViewMixture, tmp_path: Path) -> None:
+    fitted.posterior_.save(tmp_path / "draws.nc")
+    again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "draws.nc"))
+    assert again.agreement == dv.Beta(1, 1)
+    np.testing.assert_array_equal(again.behavior_labels_, fitted.behavior_labels_)
+    x, behavior, _, _ = world()
+    np.testing.assert_allclose(again.predict_latent(x[:2]).mean, fitted.predict_latent(x[:2]).mean)
+    run: dict[str, Any] = {"agreement": "learnt", "checkpoint": tmp_path / "run", **SHORT}
+    dv.DualViewMixture(**run | {"n_draws": 60}).fit(x, behavior)
+    longer = dv.DualViewMixture(**run).fit(x, behavior)
+    for name in ("z", "z_behavior", "agrees", "agreement", "latent"):
+        np.testing.assert_array_equal(longer.posterior_[name], fitted.posterior_[name])
+    with pytest.raises(InputError, match="agreement"):
+        dv.DualViewMixture(**run | {"agreement": 0.5}).fit(x, behavior)
+
+
+def test_a_summary_of_draws() -> None:
+    x, behavior, _, _ = world()
+    model = dv.DualViewMixture(agreement=0.8, keep="summary", n_whole=10, **SHORT).fit(x, behavior)
+    assert model.posterior_["z_behavior"].shape == (2, 10, N_USERS)
+    assert (model.posterior_["agreement"] == 0.8).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"n_clusters": 3}, {"link": "linear"}, {"pooling": "cluster"}], ids=str)
+def test_with_other_parts_of_the_model(options: dict[str, Any]) -> None:
+    x, behavior, looks, acts = world(2)
+    model = dv.DualViewMixture(agreement="learnt", **SHORT, **options).fit(x, behavior)
+    assert adjusted_rand_score(looks, model.labels_) > 0.9
+    assert model.predict_latent(x[:3]).mean.shape == (3,)
+    if "link" not in options:
+        assert adjusted_rand_score(acts, model.behavior_labels_) > 0.7
+
+
+@pytest.mark.slow
+def test_tables_with_missing_cells_and_categories() -> None:
+    x, behavior, looks, _ = world(3)
+    users = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "town": np.array(["x", "y", "z"])[looks]})
+    users.loc[::7, "a"] = np.nan
+    for options in ({}, {"link": "linear"}):
+        model = dv.DualViewMixture(agreement="learnt", **SHORT, **options).fit(users, behavior)
+        assert adjusted_rand_score(looks, model.labels_) > 0.9
+    with pytest.raises(InputError, match="give complete rows"):
+        model.predict_latent(users[:1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"agreement": "some"}, "agreement must be None"),
+        ({"agreement": 0.5, "n_clusters": 1}, "no meaning with n_clusters=1"),
+        ({"agreement": 0.5, "engine": "variational"}, 'for engine="gibbs"'),
+    ],
+)
+def test_bad_settings(options: dict[str, Any], message: str) -> None:
+    x, behavior, _, _ = world()
+    with pytest.raises(InputError, match=message):
+        dv.DualViewMixture(**options).fit(x, behavior)
+
+
+def test_both_views_are_needed() -> None:
+    x, behavior, _, _ = world()
+    with pytest.raises(InputError, match="lacks a behavior"):
+        dv.DualViewMixture(agreement="learnt").fit(x)
+    with pytest.raises(InputError, match="lacks features X"):
+        dv.DualViewMixture(agreement="learnt").fit(None, behavior)
+
+
+def naive_joint(rows: Candidates, log_looks: np.ndarray, log_acts: np.ndarray) -> np.ndarray:
+    """ln of the weight of every pair (look, act) of rows of a draw, (R, R), −inf across draws, by (M16) pair by pair."""
+    assert rows.share is not None
+    n = len(rows.draw)
+    result = np.full((n, n), -np.inf)
+    for i in range(n):
+        d, fresh = rows.draw[i], not rows.known[i]
+        share, total = rows.share[d], rows.total[d] + 1.0
+        new = rows.new_weight(np.full(rows.n_draws, 1.0 if fresh else 0.0))[d] / max(rows.n_fresh, 1)
+        for j in np.flatnonzero(rows.draw == d):
+            second = rows.weight[j] if rows.known[j] else new
+            second += (1.0 if rows.known[i] else 1.0 + rows.offset[d]) if i == j else 0.0
+            probability = (share if i == j else 0.0) + (1.0 - share) * second / total
+            result[i, j] = log_looks[i] + np.log(probability) + log_acts[j]
+    return result
+
+
+@pytest.mark.parametrize("options", [{}, {"n_clusters": 4}, {"partition": dv.PitmanYor(0.3)}], ids=str)
+def test_weights_of_new_users(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(new_users, "_BASE_DRAWS", 1)
+    x, behavior, _, _ = world()
+    post = dv.DualViewMixture(agreement=0.7, n_warmup=20, n_draws=4, n_chains=1, **options).fit(x, behavior).posterior_
+    rows = Candidates(post)
+    log_looks, log_acts = np.random.default_rng(0).standard_normal((2, len(rows.draw)))
+    customers = rows.customers(rows.weight, rows.total)
+    assert customers is not None
+    joint = naive_joint(rows, log_looks, np.zeros(len(rows.draw)))
+    np.testing.assert_allclose(customers.acting(log_looks[None])[0], logsumexp(joint, axis=0), atol=1e-10)
+    joint = naive_joint(rows, log_looks, log_acts)
+    np.testing.assert_allclose(customers.looking(log_looks[None], log_acts[None])[0], logsumexp(joint, axis=1), atol=1e-10)
+
+
+def test_one_new_user_by_both_roads(fitted: dv.DualViewMixture) -> None:
+    """Latent means by weights of all rows, and by rows that were drawn one for each draw of the posterior."""
+    x, _, _, _ = world()
+    post = fitted.posterior_
+    new = NewUsers(Candidates(post), post.units["features"].to_working(x[:1]), 1)
+    given = new.given(slice(0, 1))
+    exact = float(np.exp(given.log_weights[:, 0]) @ np.arctan(given.means[:, 0, 0]))
+    found = []
+    for seed in range(60):
+        drawn = new.impute(np.random.default_rng(seed), np.array([0]))
+        weights = np.exp(drawn.log_density - logsumexp(drawn.log_density))
+        found.append(float(weights @ np.arctan(drawn.means[0, :, 0])))
+    error = np.std(found) / np.sqrt(len(found))
+    assert abs(np.mean(found) - exact) < 4.5 * error
+
+
+def test_scores_by_user_are_refused(fitted: dv.DualViewMixture) -> None:
+    with pytest.raises(InputError, match="leave whole users out"):
+        dv.compare({"apart": fitted, "again": fitted}, by="user")
