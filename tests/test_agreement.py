@@ -11,8 +11,9 @@ from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
 from dualview.errors import InputError
-from dualview.posterior import crossings, new_users
-from dualview.posterior.new_users import Candidates, NewUsers
+from dualview.posterior import candidates, crossings
+from dualview.posterior.candidates import Candidates
+from dualview.posterior.new_users import NewUsers
 
 N_USERS, N_EACH = 60, 5
 SHORT: dict[str, Any] = {"n_warmup": 150, "n_draws": 150, "n_chains": 2, "random_state": 1}
@@ -160,7 +161,7 @@ def naive_joint(rows: Candidates, log_looks: np.ndarray, log_acts: np.ndarray) -
 
 @pytest.mark.parametrize("options", [{}, {"n_clusters": 4}, {"partition": dv.PitmanYor(0.3)}], ids=str)
 def test_weights_of_new_users(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(new_users, "_BASE_DRAWS", 1)
+    monkeypatch.setattr(candidates, "_BASE_DRAWS", 1)
     x, behavior, _, _ = world()
     post = dv.DualViewMixture(agreement=0.7, n_warmup=20, n_draws=4, n_chains=1, **options).fit(x, behavior).posterior_
     rows = Candidates(post)

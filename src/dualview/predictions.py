@@ -13,8 +13,10 @@ from dualview.errors import InputError
 from dualview.inputs.new_users import new_features
 from dualview.outcomes import Mixture, NormalMixture
 from dualview.posterior import Posterior
+from dualview.posterior.candidates import Candidates
 from dualview.posterior.imputation import Imputation, imputed_of_fit, imputed_of_new
-from dualview.posterior.new_users import Candidates, NewUsers, outcomes, outcomes_given
+from dualview.posterior.new_outcomes import outcomes, outcomes_given
+from dualview.posterior.new_users import NewUsers
 from dualview.posterior.predictive import VectorMixture, WeightedDraws
 
 Array = NDArray[np.float64]

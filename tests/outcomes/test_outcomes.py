@@ -10,7 +10,7 @@ from dualview.behaviors.base import Forecast
 from dualview.comparison import log_likelihoods
 from dualview.errors import InputError
 from dualview.outcomes import BinaryOutcome, ChoiceMixture, Mixture, NormalMixture, NormalOutcome, Outcome
-from dualview.posterior.new_users import outcomes
+from dualview.posterior.new_outcomes import outcomes
 
 S, N = 6, 4
 RNG = np.random.default_rng(0)

@@ -7,8 +7,9 @@ from scipy import integrate, stats
 import dualview as dv
 from checks import ACCEPT
 from dualview.numerics.streams import stream_of
+from dualview.posterior.candidates import Candidates
 from dualview.posterior.fresh import Base, FreshClusters, log_chi_squares
-from dualview.posterior.new_users import Candidates, NewUsers
+from dualview.posterior.new_users import NewUsers
 from dualview.views import base as views
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian import density as densities

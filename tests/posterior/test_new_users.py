@@ -12,7 +12,8 @@ from scipy import sparse
 import dualview as dv
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import NormalMixture
-from dualview.posterior.new_users import Candidates, NewUsers
+from dualview.posterior.candidates import Candidates
+from dualview.posterior.new_users import NewUsers
 
 N_USERS, N_THREADS, N_RUNS = 10, 14, 8
 PRIORS = {"feature_prior": dv.GaussianPrior([0.0], [[1.0]]), "behavior_prior": dv.GaussianPrior(0.0, 4.0)}

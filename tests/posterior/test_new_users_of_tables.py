@@ -16,7 +16,8 @@ from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
 from dualview.inputs.modelled import modelled
-from dualview.posterior.new_users import Candidates, NewUsers
+from dualview.posterior.candidates import Candidates
+from dualview.posterior.new_users import NewUsers
 from dualview.posterior.user_cells import UserCells
 
 pytestmark = [

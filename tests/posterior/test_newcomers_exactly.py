@@ -14,7 +14,7 @@ from scipy.special import expit, log_expit
 
 import dualview as dv
 from checks import ACCEPT
-from dualview.posterior import new_users
+from dualview.posterior import candidates, new_outcomes
 from dualview.predictions import Placement
 
 N_USERS, N_SEEDS = 12, 6
@@ -122,11 +122,11 @@ def regression_below(rows: list[Row], design: Any, outcome: Any, asked: Any, lev
 def over_seeds(model: dv.DualViewMixture, ask: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard error of an answer over the seeds of fresh clusters and of sampled vectors."""
     answers = []
-    monkeypatch.setattr(new_users, "_BASE_DRAWS", 1600)
+    monkeypatch.setattr(candidates, "_BASE_DRAWS", 1600)
     for seed in range(N_SEEDS):
         monkeypatch.setattr(new_users, "_SEED", 100 + seed)
         placement = model._placement = Placement(model.posterior_)
-        placement.__dict__["candidates"] = new_users.Candidates(model.posterior_, seed)
+        placement.__dict__["candidates"] = candidates.Candidates(model.posterior_, seed)
         answers.append(ask(seed))
     return np.mean(answers, axis=0), np.std(answers, axis=0, ddof=1) / np.sqrt(N_SEEDS)
 
@@ -169,7 +169,7 @@ def test_regressions_of_two_coefficients(noise: str, link: str | None, monkeypat
 
     def imputed(seed: int) -> np.ndarray:
         users = model._new_users(NEWCOMER[None], None)
-        predicted = new_users.outcomes(model.behavior_.forecast(asked, *model._known, 1), 16, users, seed)
+        predicted = new_outcomes.outcomes(model.behavior_.forecast(asked, *model._known, 1), 16, users, seed)
         return np.array([predicted.cdf([level])[0] for level in LEVELS])
 
     monkeypatch.setattr(f"{__name__}.N_SEEDS", 60)  # a cluster is drawn in every one of few draws

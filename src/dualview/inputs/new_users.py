@@ -15,7 +15,7 @@ from dualview.columns import Cells, Columns
 from dualview.errors import InputError
 from dualview.inputs.features import checked_features, feature_names, row_ids, warn_of_projection
 from dualview.posterior import Posterior
-from dualview.posterior.new_users import Features
+from dualview.posterior.candidates import Features
 from dualview.posterior.user_cells import UserCells
 
 Array = NDArray[np.float64]

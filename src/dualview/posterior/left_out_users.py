@@ -14,8 +14,9 @@ from scipy.special import logsumexp
 from dualview.behaviors import Behavior
 from dualview.behaviors.base import Evidence, SampledEvidence
 from dualview.errors import InputError
+from dualview.posterior.candidates import Candidates, Features
 from dualview.posterior.left_out import LatentPriors
-from dualview.posterior.new_users import Candidates, Features, updated
+from dualview.posterior.new_users import updated
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.user_cells import UserCells
 
