@@ -14,7 +14,7 @@ from scipy.special import expit, log_expit
 
 import dualview as dv
 from checks import ACCEPT
-from dualview.posterior import candidates, new_outcomes
+from dualview.posterior import candidates, new_outcomes, new_users
 from dualview.predictions import Placement
 
 N_USERS, N_SEEDS = 12, 6
@@ -124,7 +124,8 @@ def over_seeds(model: dv.DualViewMixture, ask: Any, monkeypatch: pytest.MonkeyPa
     answers = []
     monkeypatch.setattr(candidates, "_BASE_DRAWS", 1600)
     for seed in range(N_SEEDS):
-        monkeypatch.setattr(new_users, "_SEED", 100 + seed)
+        for module in (candidates, new_users):
+            monkeypatch.setattr(module, "SEED", 100 + seed)
         placement = model._placement = Placement(model.posterior_)
         placement.__dict__["candidates"] = candidates.Candidates(model.posterior_, seed)
         answers.append(ask(seed))
