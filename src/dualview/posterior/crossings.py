@@ -31,17 +31,15 @@ def text(post: "Posterior", noun: str = "cluster") -> str | None:
     """How many users act as they look, and which do not; None where the fit did not ask."""
     if "agreement" not in post:
         return None
-    low, high = post.interval("agreement")
-    median = float(np.median(post.flat("agreement")))
-    how = (
-        f"with probability {median:.2f}, as was given"
-        if low == high
-        else (f"with probability {median:.2f} (95 % interval {low:.2f} to {high:.2f})")
+    same = (post.flat("z") == post.flat("z_behavior")).mean(axis=1)
+    low, high = np.quantile(same, [0.025, 0.975])
+    first = (
+        f"{same.mean():.0%} of the users act as they look (95 % interval {low:.0%} to {high:.0%}; ρ, the probability of having "
+        f"one label for both views, {_share(post)})."
     )
-    first = f"Users act as they look {how}."
     found = post.disagreements()
     if not len(found):
-        return f"{first} Of nobody it is more likely than not that the {noun}s by features and by behavior differ."
+        return f"{first} No single user probably acts otherwise."
     groups = found.groupby(["looks", "acts"])["probability"].agg(["size", "mean"]).sort_values("size", ascending=False)
     n_looks = int(post.partition().max()) + 1
     named = [
@@ -51,6 +49,12 @@ def text(post: "Posterior", noun: str = "cluster") -> str | None:
     rest = len(groups) - _MOST_NAMED
     more = f"; and {rest} more such pairs of {noun}s" if rest > 0 else ""
     return f"{first} {len(found)} of {post.n_users} probably do not: {'; '.join(named)}{more}."
+
+
+def _share(post: "Posterior") -> str:
+    low, high = post.interval("agreement")
+    median = float(np.median(post.flat("agreement")))
+    return f"is given, {median:.2f}" if low == high else f"is {median:.2f}, {low:.2f} to {high:.2f}"
 
 
 def _users(n: int) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import test_joint_tables as tables
 from test_joint_behaviors import choices, linked, model, regression
 
 from checks import REJECT, LostChainsError, assert_joint, by_blocks, gibbs_step, joint_test, mutate, rebind, worst
@@ -49,6 +50,18 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_sampler_leaves_the_joint_prior_as_it_is_again(name: str, seed: int) -> None:
     assert_joint(MODELS[name](), seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["process", "three clusters", "linked", "linked and pooled"])
+def test_tables(name: str) -> None:
+    assert_joint(apart(tables.MODELS[name]()), seed=0, look=tables.statistics)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["process", "linked", "linked and pooled"])
+def test_several_steps_to_a_table(name: str) -> None:
+    assert_joint(apart(tables.MODELS[name]()), seed=0, length=10, step=tables.steps_to_a_table, look=tables.statistics)
 
 
 def many_splits(monkeypatch: pytest.MonkeyPatch) -> None:
