@@ -1,0 +1,140 @@
+"""The tree of a posterior from what its chains have left: draws in the user's units, components and units."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from dualview.behaviors import Likelihood
+from dualview.chains.schedule import Length
+from dualview.chains.storage import Moments, Record, anchors
+from dualview.partitions.choice import PartitionNames
+from dualview.units import Whitening
+
+_VIEW_DIMS = {"features": "feature", "behavior": "function"}
+_DIMS: dict[str, tuple[str, ...]] = {
+    "z": ("user",),
+    "z_behavior": ("user",),
+    "agrees": ("user",),
+    "coefficients": ("coefficient",),
+    "group_effects": ("group_level",),
+    "group_sd": ("group",),
+    "slopes": ("function", "feature"),
+    "cut_points": ("cut",),
+}
+
+Variables = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
+
+
+def tree_of(
+    records: list[Record],
+    units: dict[str, Whitening],
+    likelihood: Likelihood | None,
+    coords: dict[str, Any],
+    partition: PartitionNames,
+    length: Length | None,
+) -> xr.DataTree:
+    """The chains' records joined, in the user's units."""
+    variables = _variables(records, units, likelihood)
+    dims = {dim for names, _ in variables.values() for dim in names}
+    draws = xr.Dataset(
+        {name: (("chain", "draw", *dims), values) for name, (dims, values) in variables.items()},
+        coords={
+            "chain": np.arange(len(records)),
+            "draw": np.arange(records[0].n_draws),
+            **{dim: values for dim, values in coords.items() if dim in dims},
+        },
+    )
+    groups = {"posterior": draws, "components": _components(records), "working": _working(units)}
+    if records[0].scalars:
+        groups["summary"] = _summary(records, units, likelihood, draws.coords)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs["n_clusters"] = 0 if partition.n_clusters is None else int(partition.n_clusters)
+    if partition.alpha_prior is not None:
+        tree.attrs["alpha_prior"] = partition.alpha_prior
+    if partition.process is not None:
+        tree.attrs["partition"] = partition.process
+    if length is not None:
+        tree.attrs |= length._asdict()
+    return tree
+
+
+def _variables(records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None) -> Variables:
+    """Dimensions and values (chain, draw, …) of everything drawn."""
+    fixed = {name: np.stack([record.fixed[name] for record in records]) for name in records[0].fixed}
+    names = ("z", "z_behavior", "agrees", "agreement", "n_clusters", "alpha", "log_joint")
+    variables: Variables = {name: (_DIMS.get(name, ()), fixed[name]) for name in names if name in fixed}
+    if likelihood is not None:
+        params = {name.removeprefix("params."): fixed[name] for name in fixed if name.startswith("params.")}
+        for name, values in likelihood.reported(params).items():
+            dims = ("user",) if name in likelihood.per_user else _DIMS.get(name, ())
+            if name == "slopes" and "categories.concentrations" in fixed:
+                dims = ("function", "slope")  # of features and of levels
+            variables[name] = _squeezed(dims, values)
+        if "latent" in fixed:
+            variables["latent"] = _squeezed(("user", "function"), units["behavior"].vectors(fixed["latent"]))
+    for view, unit in units.items():
+        dim = _VIEW_DIMS[view]
+        square = (dim, f"{dim}_other")
+        variables[f"{view}.base_mean"] = _squeezed((dim,), unit.vectors(fixed[f"{view}.base_mean"]))
+        variables[f"{view}.base_precision"] = _squeezed(square, unit.precisions(fixed[f"{view}.base_precision"]))
+        if f"{view}.base_dof" in fixed:  # clusters have a spread of their own
+            variables[f"{view}.base_covariance"] = _squeezed(square, unit.covariances(fixed[f"{view}.base_covariance"]))
+            variables[f"{view}.base_dof"] = ((), fixed[f"{view}.base_dof"])
+    if "features.cells" in fixed:
+        variables["features.cells"] = (("cell",), fixed["features.cells"])
+    if "categories.concentrations" in fixed:
+        variables["categories.concentrations"] = (("category",), fixed["categories.concentrations"])
+    return variables
+
+
+def _summary(records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None, coords: Any) -> xr.Dataset:
+    """Scalars of all draws, and moments of the latent vectors over all chains, in the user's units."""
+    scalars = [Record(record.scalars, {}) for record in records]
+    data: dict[str, Any] = {}
+    for name, (dims, values) in _variables(scalars, units, likelihood).items():
+        data[name] = ("chain", "iteration", *("anchor" if dim == "user" else dim for dim in dims)), values
+    moments = [record.moments for record in records if record.moments is not None]
+    if moments:
+        unit = units["behavior"]
+        joined = Moments.joined(moments)
+        covariances = unit.covariances(joined.squares / max(joined.n - 1, 1))
+        dims = ("user", "function") if unit.n_dims > 1 else ("user",)
+        for name, values in (
+            ("latent_mean", unit.vectors(joined.mean)),
+            ("latent_sd", np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))),
+        ):
+            data[name] = (dims, values if unit.n_dims > 1 else values[:, 0])
+    kept = {str(name): coords[name] for name in coords if name != "draw"}
+    return xr.Dataset(data, coords=kept | ({"anchor": anchors(len(coords["user"]))} if "z" in data else {}))
+
+
+def _squeezed(dims: tuple[str, ...], values: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[Any]]:
+    """Without the axes of a latent vector of one dimension."""
+    single = [i for i, dim in enumerate(dims) if dim.startswith("function") and values.shape[2 + i] == 1]
+    kept = tuple(dim for i, dim in enumerate(dims) if i not in single)
+    return kept, values.squeeze(axis=tuple(2 + i for i in single))
+
+
+def _components(records: list[Record]) -> xr.Dataset:
+    counts = [record.fixed["n_components"] for record in records]
+    rows: dict[str, Any] = {
+        "chain": ("row", np.concatenate([np.full(c.sum(), i) for i, c in enumerate(counts)])),
+        "draw": ("row", np.concatenate([np.repeat(np.arange(len(c)), c) for c in counts])),
+    }
+    for name in records[0].ragged:
+        values = np.concatenate([record.ragged[name] for record in records])
+        view = name.split(".")[0]
+        rows[name] = (("row", f"{view}_dim", f"{view}_dim_other")[: values.ndim], values)
+    return xr.Dataset(rows)
+
+
+def _working(units: dict[str, Whitening]) -> xr.Dataset:
+    arrays: dict[str, Any] = {}
+    for view, unit in units.items():
+        outside, inside = f"{view}_user", f"{view}_working"
+        arrays[f"{view}.mean"] = ((outside,), unit.mean)
+        arrays[f"{view}.factor"] = ((outside, inside), unit.factor)
+        arrays[f"{view}.inverse"] = ((inside, outside), unit.inverse)
+    return xr.Dataset(arrays)
