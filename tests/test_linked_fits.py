@@ -109,7 +109,7 @@ def test_what_is_wrong_is_said():
         dv.DualViewMixture(link=True).fit(X, behavior)
     with pytest.raises(InputError, match="this fit lacks features X"):
         dv.DualViewMixture(link="linear").fit(None, behavior)
-    with pytest.raises(InputError, match="this fit lacks a behaviour"):
+    with pytest.raises(InputError, match="this fit lacks a behavior"):
         dv.DualViewMixture(link="linear").fit(X)
 
 

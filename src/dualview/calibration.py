@@ -96,7 +96,7 @@ def calibrate(
     Parameters
     ----------
     model : fitted DualViewMixture
-    behavior : behaviour, optional
+    behavior : behavior, optional
         The observations of the fit, for a model that was made from a file.
     n : int
         Number of data sets. 200 take about as long as 200 chains of 900 iterations.

@@ -56,7 +56,7 @@ def compare(models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: 
     Parameters
     ----------
     models : dict of name to fitted DualViewMixture
-    behavior : behaviour, optional
+    behavior : behavior, optional
         The observations, for models that were read from files and do not hold them.
     by : "observation" or "user"
         What is left out. "user": all observations of a user, predicted from its features and everybody else's data. It is the
@@ -98,7 +98,7 @@ def compare(models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: 
 def _observations(model: DualViewMixture, behavior: Any) -> Any:
     found = getattr(model, "behavior_", None) if behavior is None else behavior
     if found is None:
-        raise InputError("compare needs fits with a behaviour: it is the observations of behaviour that are predicted.")
+        raise InputError("compare needs fits with a behavior: it is the observations of behavior that are predicted.")
     return found
 
 
@@ -123,7 +123,7 @@ def _check_draws(n_draws: dict[str, int]) -> None:
 
 
 def observation_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
-    """Leave-one-out scores of the observations of a fit, with latent vectors integrated out where the behaviour can do that."""
+    """Leave-one-out scores of the observations of a fit, with latent vectors integrated out where the behavior can do that."""
     observations = _observations(model, behavior)
     given = log_likelihoods(model, observations)
     integrated = left_out_densities(model.posterior_, observations)

@@ -162,10 +162,10 @@ _REPORT = """\
 a user adds to the outcome of a thread. The model sees the features, who took part in which thread and the outcomes of the
 threads. It sees neither the clusters nor the coefficients, and it is not told how many clusters there are.
 
-![Users by features and by latent coefficients, coloured by cluster](picture.png)
+![Users by features and by latent coefficients, colored by cluster](picture.png)
 
 Left: users by their features. Right: each user's coefficient, posterior median with 95 % interval; black ticks are the truth.
-Colours and markers are the clusters found.
+Colors and markers are the clusters found.
 
 ## Clusters
 

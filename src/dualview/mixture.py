@@ -1,6 +1,6 @@
 """DualViewMixture: the front door, by scikit-learn's conventions.
 
-X (U, D) features; the behaviour travels in y, as an object with a length of U.
+X (U, D) features; the behavior travels in y, as an object with a length of U.
 """
 
 import contextlib
@@ -43,21 +43,21 @@ _FEW_USERS = 20  # with fewer, the clusters that chains start from are more than
 
 
 class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Clusters of users from their features and from their behaviour.
+    """Clusters of users from their features and from their behavior.
 
-    A mixture over users with a Gaussian component over the features and one over the latent behaviour, sampled by Gibbs or
+    A mixture over users with a Gaussian component over the features and one over the latent behavior, sampled by Gibbs or
     approximated.
-    Without X there is no feature view, without a behaviour no behaviour view.
+    Without X there is no feature view, without a behavior no behavior view.
 
     Parameters
     ----------
     n_clusters : int or None
         None: inferred by a Dirichlet process. An int: fixed, though some may stay empty. 1: all users in one cluster.
     alpha : None, "paper", float, Gamma or InverseGamma
-        The concentration of the prior over partitions; larger values mean more clusters. None: learnt, with a prior that allows
-        for one cluster as well as for many, α ~ Gamma(1/4, 1/4). "paper": learnt, with the paper's prior, 1/α ~ G(1, 1), under
+        The concentration of the prior over partitions; larger values mean more clusters. None: learned, with a prior that allows
+        for one cluster as well as for many, α ~ Gamma(1/4, 1/4). "paper": learned, with the paper's prior, 1/α ~ G(1, 1), under
         which all users alone are about as likely as all in one cluster. A number: known. ``Gamma(shape, rate)`` or
-        ``InverseGamma(shape, scale)``: learnt, with that prior. With one cluster there is no α.
+        ``InverseGamma(shape, scale)``: learned, with that prior. With one cluster there is no α.
     partition : None or PitmanYor
         The process behind an inferred number of clusters. None: a Dirichlet process. ``PitmanYor(discount)``: one with more
         small clusters, whose number grows faster with the users.
@@ -98,21 +98,21 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         The constants (m, Σ) of a view in the data's units; from the data by default. feature_prior="shrunk" or "diagonal", for
         many features and few users: Σ is the sample covariance shrunk towards its diagonal (Ledoit and Wolf 2004), or the
         diagonal alone. behavior_prior="likelihood": those under which the observations are most likely with one cluster;
-        better than the default when users have few of them, and itself the default where a behaviour of one user each has
+        better than the default when users have few of them, and itself the default where a behavior of one user each has
         effects outside the mixture (``common``, ``groups``).
     spread_prior : "flat" or "paper"
-        How the spread of latent behaviour inside clusters is distributed beforehand, W_0 ~ W(ω, Σ/ω). "flat": ω = q + 1, a
+        How the spread of latent behavior inside clusters is distributed beforehand, W_0 ~ W(ω, Σ/ω). "flat": ω = q + 1, a
         density that is flat near 0. "paper": ω = q, whose density is unbounded there; where observations say little about the
         spread, clusters come out too narrow and intervals hold less than they promise.
     link : None or "linear"
-        None: given the cluster, features say nothing more about behaviour. "linear": latent behaviour also follows the features
+        None: given the cluster, features say nothing more about behavior. "linear": latent behavior also follows the features
         along slopes that all clusters share; ``posterior_["slopes"]``, in your units.
     pooling : None or "cluster"
-        None: each user has a latent behaviour of its own, spread about its cluster's. "cluster": the users of a cluster share
-        one, with nothing of their own; fewer unknowns, for few observations per user. Only the behaviour view changes.
+        None: each user has a latent behavior of its own, spread about its cluster's. "cluster": the users of a cluster share
+        one, with nothing of their own; fewer unknowns, for few observations per user. Only the behavior view changes.
     keep : "draws" or "summary"
         "draws": every draw whole. "summary", for very many users: of every draw the numbers that do not depend on how clusters
-        are numbered, running moments of the latent behaviour, and about ``n_whole`` whole draws, spread evenly, which partition
+        are numbered, running moments of the latent behavior, and about ``n_whole`` whole draws, spread evenly, which partition
         estimates and predictions then use.
     n_whole : int
         Whole draws of each chain in a summary.
@@ -139,7 +139,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     n_clusters_ : int
         Its number of clusters.
     latent_ : array (U,) or (U, q)
-        Posterior median of each user's latent behaviour: users without observations need not have a mean.
+        Posterior median of each user's latent behavior: users without observations need not have a mean.
     posterior_ : Posterior
         All draws by name.
 
@@ -215,7 +215,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         ----------
         X : array or table (U, D), optional
             Features of the users, as NumPy, pandas, polars or Arrow have them; missing cells are NaN, None or NA.
-        y : behaviour, optional
+        y : behavior, optional
             What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes`` or ``PairwiseChoices``.
         """
         check_parameters(self)
@@ -288,10 +288,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
 
         Parameters
         ----------
-        behavior : behaviour, optional
+        behavior : behavior, optional
             The observations of the fit, for a model that was made from a file.
         refit : bool
-            Fit the features alone and the behaviour alone, with short chains, to see whether the views agree.
+            Fit the features alone and the behavior alone, with short chains, to see whether the views agree.
         seed : int
             Of replicates and of these fits.
 

@@ -91,14 +91,14 @@ class Predictions:
         return self._new_users(X, None, unknown).log_density() - volume
 
     def score(self, X: Any = None, y: Any = None, *, unknown: Unknown = "error") -> float:
-        """Mean log predictive density: of outcomes where y is a behaviour, else of the users' features. More is better.
+        """Mean log predictive density: of outcomes where y is a behavior, else of the users' features. More is better.
 
         Parameters
         ----------
         X : array or DataFrame (J, D), optional
-            Features of new users, whose :meth:`score_samples` are averaged. With a behaviour they are those of the users of the
+            Features of new users, whose :meth:`score_samples` are averaged. With a behavior they are those of the users of the
             fit, which the outcomes are predicted from already, and are ignored.
-        y : behaviour of the kind that was fitted, with outcomes, optional
+        y : behavior of the kind that was fitted, with outcomes, optional
             Observations of the users of the fit that it has not seen; the log densities of ``predict_outcome`` are averaged.
             Anything else in the place of y is ignored, as scikit-learn's mixtures do.
         unknown : "error" or "missing"
@@ -107,22 +107,22 @@ class Predictions:
         check_is_fitted(self, "posterior_")
         if isinstance(y, Behavior):
             if y.outcome is None:
-                raise InputError("score compares predictions with outcomes, and this behaviour has none: give it some.")
+                raise InputError("score compares predictions with outcomes, and this behavior has none: give it some.")
             return -self.predict_outcome(y).nll(y.outcome)
         if X is None:
-            raise InputError("score needs features X of new users, or a behaviour with outcomes as y; got neither.")
+            raise InputError("score needs features X of new users, or a behavior with outcomes as y; got neither.")
         return float(self.score_samples(X, unknown=unknown).mean())
 
     def predict_latent(
         self, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error"
     ) -> NormalMixture | VectorMixture | WeightedDraws:
-        """Predictive distribution of the latent behaviour of users new to the fit.
+        """Predictive distribution of the latent behavior of users new to the fit.
 
         Parameters
         ----------
         X_new : array or DataFrame (J, D)
             Their features. None when the fit had no features.
-        behavior_new : behaviour of the kind that was fitted, optional
+        behavior_new : behavior of the kind that was fitted, optional
             What they did so far. Its users are those of the fit, then the new ones; with X_new, or for fewer new users than the
             fit has, the new ones alone are enough. An outcome may be shared with users of the fit but not by two new ones.
         unknown : "error" or "missing"
@@ -137,12 +137,12 @@ class Predictions:
 
         Parameters
         ----------
-        new : behaviour of the kind that was fitted, without outcome
+        new : behavior of the kind that was fitted, without outcome
             What is to be predicted; for threads a participation matrix (T, U) is enough. With X_new its users are those of the
             fit, then the J new ones.
         X_new : array or DataFrame (J, D), optional
-            Features of J users unknown to the fit, whose behaviour is then predicted from them.
-        behavior_new : behaviour of the kind that was fitted, optional
+            Features of J users unknown to the fit, whose behavior is then predicted from them.
+        behavior_new : behavior of the kind that was fitted, optional
             What those users did so far, as in :meth:`predict_latent`.
         unknown : "error" or "missing"
             As in :meth:`predict`.
@@ -159,12 +159,12 @@ class Predictions:
 
     def _fitted_behavior(self) -> Behavior:
         if self.behavior_ is None:
-            raise InputError("This model was fitted without a behaviour, so it predicts no outcomes: call fit(X, behavior).")
+            raise InputError("This model was fitted without a behavior, so it predicts no outcomes: call fit(X, behavior).")
         return self.behavior_
 
     @property
     def _known(self) -> tuple[Array, dict[str, Array]]:
-        """Draws of the latent behaviour of the fit's users, and of what predictions need besides."""
+        """Draws of the latent behavior of the fit's users, and of what predictions need besides."""
         post = self.posterior_
         return post.flat("latent"), {name: post.flat(name) for name in self._fitted_behavior().param_names}
 
@@ -229,7 +229,7 @@ class Predictions:
         elif X is not None:
             raise InputError("This model was fitted without features: X_new must be None.")
         elif behavior is None:
-            raise InputError("Without features, a new user is known only by its behaviour: give behavior_new.")
+            raise InputError("Without features, a new user is known only by its behavior: give behavior_new.")
         else:
             n_users = len(behavior) if len(behavior) < post.n_users else len(behavior) - post.n_users
         if n_users == 0:

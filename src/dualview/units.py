@@ -33,7 +33,7 @@ def _ledoit_wolf(standard: Array) -> float:
     return float(ledoit_wolf_shrinkage(standard, assume_centered=True))
 
 
-# By name, how far correlations between columns are shrunk towards 0, given the standardised columns.
+# By name, how far correlations between columns are shrunk towards 0, given the standardized columns.
 SHRINKAGES: dict[str | None, Callable[[Array], float]] = {None: _none, "shrunk": _ledoit_wolf, "diagonal": _all}
 
 

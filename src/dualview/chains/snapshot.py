@@ -17,7 +17,7 @@ Arrays = dict[str, NDArray[Any]]
 class Snapshot:
     """What a chain needs to continue as if nothing had happened.
 
-    parts: what the views of a state that was read back have learnt, by view and name; ``state_of`` puts them together.
+    parts: what the views of a state that was read back have learned, by view and name; ``state_of`` puts them together.
     """
 
     iteration: int

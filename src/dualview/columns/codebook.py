@@ -44,7 +44,7 @@ class Columns:
             raise InputError(" ".join(problems[:_SHOWN]) + more)
         found = tuple(column for column in chosen if isinstance(column, Column))
         if all(column.kind == "ignore" for column in found):
-            raise InputError("All columns are ignored. Pass X=None to cluster by behaviour alone.")
+            raise InputError("All columns are ignored. Pass X=None to cluster by behavior alone.")
         return cls(found, table.is_named)
 
     @property

@@ -127,7 +127,7 @@ def disagreement(
 ) -> Forum:
     """A forum where the features cannot tell the last two clusters apart.
 
-    Both are centred at the origin of the features; their coefficients differ. Everything else, arguments
+    Both are centered at the origin of the features; their coefficients differ. Everything else, arguments
     included, is as in :func:`agreement`.
 
     Examples

@@ -35,7 +35,7 @@ def new_figure(n_rows: int, n_columns: int, size: tuple[float, float], **grid: A
 
 
 def style(model: str) -> dict[str, Any]:
-    """Colour and marker of a model, the same in every figure."""
+    """Color and marker of a model, the same in every figure."""
     place = _STYLES.index(model) if model in _STYLES else len(_STYLES)
     look = cluster_style(place, 50)
     return {"color": look["color"], "marker": look["marker"]}

@@ -160,7 +160,7 @@ def _linear(train: ForumThreads, test: ForumThreads) -> NormalMixture:
 
 
 def _ridge(train: ForumThreads, test: ForumThreads, columns: list[str]) -> NormalMixture:
-    """Ridge regression with unpenalised covariates; noise from the held-out residuals of the chosen penalty."""
+    """Ridge regression with unpenalized covariates; noise from the held-out residuals of the chosen penalty."""
     design, matrix, outcome = _design(train, columns), train.participation, train.outcome
     fold = np.arange(len(outcome)) * _FOLDS // len(outcome)
     residuals = np.empty((len(_PENALTIES), len(outcome)))

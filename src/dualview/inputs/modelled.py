@@ -39,7 +39,7 @@ class Modelled:
     partition: PartitionNames
 
     def start_vectors(self) -> Array:
-        """A vector per user in working units, for k-means: the features, or without them an estimate of the behaviour."""
+        """A vector per user in working units, for k-means: the features, or without them an estimate of the behavior."""
         if self.data.cells is not None and self.data.codebook is not None:
             levels = indicators(self.data.cells, self.data.codebook)
             return levels if self.model.features is None else np.hstack([self.model.features, levels])

@@ -46,7 +46,7 @@ class Threads:
     notes: list[str] = field(default_factory=list)
 
     def behavior(self, intercept: bool, users: Sequence[str] | None = None) -> SharedOutcome:
-        """The threads as a behaviour of users with these ids."""
+        """The threads as a behavior of users with these ids."""
         behavior = SharedOutcome(self.participation, self.outcome, self.covariates, intercept, users=users)
         behavior.observation_ids = list(self.ids)
         return behavior

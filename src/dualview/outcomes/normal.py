@@ -15,7 +15,7 @@ from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 _PRECISION = 2e-13  # of quantiles, in units of themselves or of the smallest component
 _FEWEST_COMPONENTS, _LARGE_SHARE = 50, 0.2  # for telling that a mean rests on few components
 NO_DENSITY = (
-    "There is no density here: some draws have a single value, as the latent behaviour of a cluster does when its users "
+    "There is no density here: some draws have a single value, as the latent behavior of a cluster does when its users "
     "share one. Use interval and draws."
 )
 

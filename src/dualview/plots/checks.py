@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 _TITLES = {
     "outcomes": "outcomes, predicted from all others",
-    "features": "features, from cluster centres",
-    "behaviour": "behaviour, from cluster centres",
+    "features": "features, from cluster centers",
+    "behavior": "behavior, from cluster centers",
 }
 
 
 def checks(found: Checks, axes: Any = None) -> Panels:
-    """Histograms of levels that are uniform if the model is right, one for outcomes, features and behaviour each.
+    """Histograms of levels that are uniform if the model is right, one for outcomes, features and behavior each.
 
     The band holds 95 % of the bars of such levels. A hill in the middle: the model expects more spread than there is. Bars high
     at both ends: less. High at one end: outcomes are skewed, or vectors have outliers.

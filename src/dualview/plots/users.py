@@ -101,7 +101,7 @@ def latent(
 
     Parameters
     ----------
-    model : DualViewMixture fitted with a behaviour
+    model : DualViewMixture fitted with a behavior
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     probability : float
@@ -169,7 +169,7 @@ def overview(
     posterior_of(model)
     left, right = panels(axes, 1, 2, (11, 4.6), width_ratios=(1, 1.35))[0]
     features(model, X, left, columns).set_title("Features", loc="left")
-    latent(model, right, probability, truth).set_title("Latent behaviour", loc="left")
+    latent(model, right, probability, truth).set_title("Latent behavior", loc="left")
     return np.array([left, right], dtype=object)
 
 
@@ -223,7 +223,7 @@ def _latent_part(model: DualViewMixture, part: int | str, probability: float) ->
     """What one number of the latent vectors is called, its medians (U,), and its central intervals (U, 2)."""
     post = posterior_of(model)
     if "latent" not in post:
-        raise InputError("This model was fitted without a behaviour, so it has no latent coefficients: call fit(X, behavior).")
+        raise InputError("This model was fitted without a behavior, so it has no latent coefficients: call fit(X, behavior).")
     names, median, intervals = post.latent_names, model.latent_, post.interval("latent", probability)
     if len(names) == 1:
         return "latent coefficient", median, intervals

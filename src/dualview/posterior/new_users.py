@@ -1,4 +1,4 @@
-"""Users the fit has not seen: their clusters and latent behaviour from their features, and from a few outcomes.
+"""Users the fit has not seen: their clusters and latent behavior from their features, and from a few outcomes.
 
 A new user updates the posterior, so draws are reweighted: draw i counts in proportion to p(a* | draw i), the sum over its
 clusters and a new cluster, whose mean and precision are integrated out (``fresh``). Equal weights would be wrong.
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 Features = Array | UserCells  # of J users: vectors (J, D) in working units, or cells
 
 _SEED = 20  # of latent vectors drawn for users whose observations have no closed form
-_CELL_SEED = 22  # of cells drawn for users whose behaviour follows them
+_CELL_SEED = 22  # of cells drawn for users whose behavior follows them
 _SHIFT_SEED = 21  # of where the points of each row begin that estimate probabilities of intervals
 
 _BASE_DRAWS = 20_000  # fresh clusters over all draws of the posterior

@@ -35,7 +35,7 @@ class PartitionEstimate:
     labels : array (U,)
         Clusters numbered from the largest.
     loss : "binder" or "vi"
-        The loss it minimises.
+        The loss it minimizes.
     expected_loss : float
         Its posterior expected loss.
     membership : array (U,)

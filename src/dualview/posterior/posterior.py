@@ -151,7 +151,7 @@ class Posterior:
 
     @property
     def pooling(self) -> str | None:
-        """'cluster' when the users of a cluster share one latent behaviour, else None."""
+        """'cluster' when the users of a cluster share one latent behavior, else None."""
         components = self._tree["components"].data_vars
         return "cluster" if "behavior.means" in components and "behavior.factors" not in components else None
 
@@ -216,7 +216,7 @@ class Posterior:
 
     @property
     def behavior(self) -> Behavior | None:
-        """The behaviour of the fit without its observations: enough to predict."""
+        """The behavior of the fit without its observations: enough to predict."""
         text = self._tree.attrs.get("behavior")
         if text is None:
             return None
@@ -225,7 +225,7 @@ class Posterior:
 
     @property
     def n_observations(self) -> int | None:
-        """Threads of the fit; None without a behaviour, and in files of versions that did not count them."""
+        """Threads of the fit; None without a behavior, and in files of versions that did not count them."""
         found = json.loads(self._tree.attrs.get("behavior", "{}")).get("n_observations")
         return None if found is None else int(found)
 
@@ -283,12 +283,12 @@ class Posterior:
 
     @property
     def latent_median(self) -> Array:
-        """Posterior median of each user's latent behaviour, (U,) or (U, q), over the draws that were kept whole."""
+        """Posterior median of each user's latent behavior, (U,) or (U, q), over the draws that were kept whole."""
         return np.asarray(np.median(self.flat("latent"), axis=0))
 
     @property
     def latent_mean(self) -> Array:
-        """Average of each user's latent behaviour, (U,) or (U, q), over all draws that were made.
+        """Average of each user's latent behavior, (U,) or (U, q), over all draws that were made.
 
         It estimates the posterior mean where that exists. For users without observations it need not: a cluster's spread has
         tails so heavy that averages differ from seed to seed. ``latent_median`` always exists.
@@ -453,7 +453,7 @@ class Posterior:
         variables : list of "outcome" and "features", optional
             Those that data, replicates and likelihoods are of; both by default. With one of them ArviZ's functions need not be
             told which is meant.
-        behavior : behaviour, optional
+        behavior : behavior, optional
             The observations of the fit, for a posterior that was read from a file.
         n_draws, n_observations : int, optional
             Draws of each chain and observations to keep, in all groups alike. All by default; where draws × observations are

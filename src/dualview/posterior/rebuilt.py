@@ -72,7 +72,7 @@ def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | 
             "them as behavior=."
         )
     if found.outcome is None:
-        raise InputError("The observations of the fit are needed here with their outcomes; this behaviour has none.")
+        raise InputError("The observations of the fit are needed here with their outcomes; this behavior has none.")
     if behavior is not None:
         _check_same(post, behavior)
     return found

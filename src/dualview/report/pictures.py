@@ -65,7 +65,7 @@ def levels(found: dict[str, Array]) -> dict[str, Any]:
 
 
 def cluster_look(cluster: int) -> dict[str, str]:
-    """Colour and marker of a cluster as in all pictures; the marker as an SVG path around the origin."""
+    """Color and marker of a cluster as in all pictures; the marker as an SVG path around the origin."""
     style = cluster_style(cluster, 1)
     return {"color": style["color"], "path": _marker_path(style["marker"])}
 

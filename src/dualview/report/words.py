@@ -219,7 +219,7 @@ def similarity_intro(post: Posterior) -> str:
     kept = "draws" if post.summary is None else "draws that were kept whole"
     return (
         f"How often two users are in one role, over {post.n_chains * post.n_draws:,} {kept}: dark squares along the diagonal "
-        "are roles whose members stay together, grey beside them is doubt, and grey between two roles says that they are hard "
+        "are roles whose members stay together, gray beside them is doubt, and gray between two roles says that they are hard "
         "to tell apart."
     )
 

@@ -194,7 +194,7 @@ effective sample size.
 
 {table(["model", "quantity", "autocorrelation time", "bulk ESS", "tail ESS", "paper's τ", "τ of white noise"], rows)}
 
-The paper's slowest quantity is the base mean of the behaviour view with τ = {paper_time:.0f}, for which it counts
+The paper's slowest quantity is the base mean of the behavior view with τ = {paper_time:.0f}, for which it counts
 {paper_size:.0f} independent samples in 15,000 draws.
 
 {table(["model", "users", "CPU ms per iteration"], seconds)}
@@ -217,7 +217,7 @@ def models(found: Findings) -> Section:
         part = found.frame[found.frame["model"] == name]
         cells = ["yes" if kind.features else "no", "yes" if kind.behavior else "no"]
         rows.append([name, *cells, {"inferred": "∞", "true": "fixed", "one": "1"}[kind.clusters], str(len(part))])
-    parts.append(table(["model", "features", "behaviours", "clusters", "fits"], rows))
+    parts.append(table(["model", "features", "behaviors", "clusters", "fits"], rows))
     parts.append("![Seven models](models.png)")
     for score, words in (("nll", "test NLL"), ("ari", "adjusted Rand index")):
         for scenario_name in dict.fromkeys(found.frame["scenario"]):
