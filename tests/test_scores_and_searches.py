@@ -148,7 +148,7 @@ class TestSearches:
         for wrong in (FORUM.features, np.arange(30), [[30]], [[-1]]):
             with pytest.raises(InputError, match=r"X must be positions of observations, .* from 0 to 29: over\.positions"):
                 over.fit(wrong)
-        with pytest.raises(InputError, match="behavior must be a behavior with outcomes; got NoneType"):
+        with pytest.raises(InputError, match=r"behavior must have outcomes, .*; got NoneType"):
             dv.OverObservations(dv.DualViewMixture()).fit([[0]])
 
 

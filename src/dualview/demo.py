@@ -1,4 +1,4 @@
-"""The demonstration: a made-up forum whose truth is known, fitted, scored, drawn and written down."""
+"""The demonstration: a simulated forum whose truth is known, fitted, scored, drawn and written down."""
 
 import csv
 import io

@@ -22,10 +22,10 @@ _TITLES = {
 
 
 def checks(found: Checks, axes: Any = None) -> Panels:
-    """Histograms of levels that are uniform if the model is right, one for outcomes, features and behavior each.
+    """Histograms of levels (probability integral transforms) of outcomes, features and behavior, uniform if the model is right.
 
-    The band holds 95 % of the bars of such levels. A hill in the middle: the model expects more spread than there is. Bars high
-    at both ends: less. High at one end: outcomes are skewed, or vectors have outliers.
+    If the model is right, 95 % of the bars end in the band. High in the middle: the model expects more spread than there is.
+    High at both ends: less. High at one end: outcomes are skewed, or vectors have outliers.
 
     Parameters
     ----------

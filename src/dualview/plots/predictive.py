@@ -62,7 +62,7 @@ def predictions(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = Non
 
 
 def calibration(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = None) -> "Axes":
-    """How often central intervals held the outcome, against how often they should.
+    """Calibration plot: share of outcomes inside central intervals, against their probability.
 
     The line follows the diagonal when predictions are calibrated, runs above it when intervals are too wide and below it when
     they are too narrow. The band holds, at each probability, 95 % of what calibrated predictions of independent cases would
