@@ -3,8 +3,8 @@ Resuming a run
 ==============
 
 **A run is killed. What is lost?** A fit with ``checkpoint=`` saves its draws and its state every
-second. Here a process is killed in the middle of its work, by the signal that cannot be caught, and
-the fit is started again. The rival is to start from the beginning.
+second. Here a process is killed while it works, by a signal that it cannot catch, and the fit is
+started again. The baseline is to start from the beginning.
 """
 
 import subprocess
@@ -33,7 +33,7 @@ dv.DualViewMixture(n_warmup=1000, n_draws=1000, n_chains=2, checkpoint=sys.argv[
 
 
 def saved(run):
-    """Iterations of the first chain that are safe on disk, by the names of its files."""
+    """Iterations of the first chain that are saved on disk, from the names of its files."""
     return max((int(path.name.split("-")[1]) for path in (run / "chain-0").glob("*-*.h5")), default=0)
 
 
@@ -49,8 +49,8 @@ kept = saved(folder / "killed")
 print(f"killed: {kept > 0 and worker.returncode != 0}")
 
 # %%
-# Fit again with the same data, settings and folder: it continues. A run that was never interrupted
-# is made beside it.
+# Fit again with the same data, settings and folder: the run continues. For comparison, make a run
+# that is never interrupted.
 
 forum = dv.datasets.agreement(n_users=50, n_threads=100, seed=0)
 behavior = dv.SharedOutcome(forum.participation, forum.outcome)
@@ -58,10 +58,10 @@ settings = {"n_warmup": 1000, "n_draws": 1000, "n_chains": 2}
 resumed = dv.DualViewMixture(**settings, checkpoint=folder / "killed").fit(forum.features, behavior)
 uninterrupted = dv.DualViewMixture(**settings).fit(forum.features, behavior)
 same = all(np.array_equal(resumed.posterior_[name], uninterrupted.posterior_[name]) for name in resumed.posterior_.names)
-print(f"draws of the resumed run are those of the uninterrupted one, bit for bit: {same}")
+print(f"draws of the resumed and the uninterrupted run are the same, bit for bit: {same}")
 
 # %%
-# The picture: the number of clusters along the first chain of both runs; they lie on each other.
+# The picture: the number of clusters along the first chain of both runs. The lines coincide.
 
 figure, ax = plt.subplots(figsize=(8, 3), layout="constrained")
 for model, style in ((uninterrupted, {"color": "0.6", "linewidth": 3}), (resumed, {"color": "#0072B2", "linewidth": 0.8})):
@@ -71,12 +71,12 @@ ax.text(kept / 2, ax.get_ylim()[1], "saved before the kill", ha="center", va="to
 ax.set(xlim=(0, 2000), xlabel="iteration", ylabel="clusters in a draw")
 
 # %%
-# The verdict: iterations that need not be made again. From the beginning it would be all of them.
+# The verdict: iterations that need not be repeated. From the beginning, all of them would be.
 
 print(
     f"At least 200 of 2,000 iterations were kept: {kept >= 200}. Lost: what was drawn since the last save, 0.2 seconds before."
 )
 
 # %%
-# On the command line: ``dualview fit … --out run``, and after any interruption ``dualview resume
-# run``.
+# On the command line, use ``dualview fit … --out run`` and, after any interruption, ``dualview
+# resume run``.
