@@ -201,7 +201,7 @@ class TestParameters:
             fit(**{name: value})
 
     def test_fits_that_would_never_end(self):
-        message = r"at most 1,000,000,000 iterations a chain; got 5 \+ 3 × 1,000,000,000,000 = 3,000,000,000,005\. Draw fewer"
+        message = r"at most 1,000,000,000 iterations per chain; got 5 \+ 3 × 1,000,000,000,000 = 3,000,000,000,005\. Draw fewer"
         with pytest.raises(InputError, match=message):
             fit(thin=10**12)
         with pytest.raises(InputError, match=r"n_chains must be at most 10,000; got 1,000,000,000"):

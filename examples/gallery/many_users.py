@@ -35,7 +35,7 @@ behavior = dv.SharedOutcome(participation[train], outcome[train])
 model = dv.DualViewMixture(n_warmup=100, n_draws=100, n_chains=2, keep="summary", n_whole=50, random_state=0)
 model.fit(features, behavior)
 cpu = time.process_time() - began
-print(f"{cpu:.0f} seconds of CPU, {1000 * cpu / 400:.0f} ms an iteration")
+print(f"{cpu:.0f} seconds of CPU, {1000 * cpu / 400:.0f} ms per iteration")
 print(model.posterior_.verdict())
 
 # %%

@@ -231,7 +231,7 @@ def check_length(n_warmup: int | None, n_draws: int, thin: int, n_chains: int, m
     n_iterations = warmup + int(made) * int(thin)
     if n_iterations > _MOST_ITERATIONS:
         raise InputError(
-            f"n_warmup + {name} × thin must be at most {_MOST_ITERATIONS:,} iterations a chain; got {warmup:,} + "
+            f"n_warmup + {name} × thin must be at most {_MOST_ITERATIONS:,} iterations per chain; got {warmup:,} + "
             f"{made:,} × {thin:,} = {n_iterations:,}. Draw fewer, or thin less."
         )
     if n_chains > _MOST_CHAINS:

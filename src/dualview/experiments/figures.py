@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LABELS = {
-    "nll": "test NLL per thread (less is better)",
-    "ari": "adjusted Rand index (more is better)",
-    "rmse": "RMSE of the coefficients (less is better)",
+    "nll": "test NLL per thread (lower is better)",
+    "ari": "adjusted Rand index (higher is better)",
+    "rmse": "RMSE of the coefficients (lower is better)",
     "n_clusters": "mean number of clusters",
 }
 _STYLES = ("dual-DP", "dual-fixed", "single", "IGMM", "GMM", "latent-IGMM", "latent-GMM")

@@ -17,7 +17,7 @@ def starts(found: Findings) -> Section:
     parts = [
         "## Where chains start, and auxiliary components",
         f"dual-DP with {FEW_THREADS} threads: everybody in one cluster, the truth, or k-means with 10, and 3, 4 or 5 auxiliary "
-        "components. A sampler that has forgotten its start gives the same numbers in every row, up to Monte-Carlo error.",
+        "components. A sampler that has forgotten its start gives the same numbers in every row, up to Monte Carlo error.",
         "![Starts](starts.png)",
     ]
     for score, words in (("nll", "test NLL"), ("ari", "adjusted Rand index"), ("n_clusters", "mean number of clusters")):
@@ -54,8 +54,8 @@ give it.
 
 {tables}
 
-The library has no setting for α's prior, 1/α ~ G(1, 1). Draws of another prior, 1/α ~ G(1, s), can be had from the same fits
-all the same: each draw is weighted by the ratio of the two priors at its α, which is exact up to Monte-Carlo error. The last
+The prior of α is the paper's, 1/α ~ G(1, 1). Results under another prior, 1/α ~ G(1, s), follow from the same fits: each draw
+is weighted by the ratio of the two priors at its α, which is exact up to Monte Carlo error. The last
 column is the effective share of draws after weighting.
 
 {table(["scenario", "s", "test NLL", "mean number of clusters", "effective draws"], rows)}
@@ -220,9 +220,9 @@ values.
 
 randomised = _changed(
     "Features randomized against behaviors",
-    "The agreement scenario with its features dealt to other users at random: five clear clusters in the features that have "
+    "The agreement scenario with its features permuted among the users: five clear clusters in the features that have "
     "nothing to do with those of the coefficients. The paper expects the dual models to predict worse than the single one, "
-    "unless threads are many.",
+    "unless there are many threads.",
     "randomised.png",
 )
 unstructured = _changed(
