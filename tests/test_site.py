@@ -11,6 +11,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from docutils import nodes
+from sphinx.errors import SphinxError
 
 import dualview as dv
 
@@ -60,6 +62,28 @@ def test_the_command_line_page_has_every_command():
     for command in LINE.commands:
         assert f"\n## dualview {command.__name__}\n" in text
     assert "--max-draws" in text
+
+
+def formulas(page: str) -> list[tuple[str, bool]]:
+    """The formulas of a Markdown page, and whether each is displayed; code is left out."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page, flags=re.S)
+    displayed = re.findall(r"\$\$(.*?)\$\$", text, re.S)
+    inline = re.findall(r"(?<![\\\w])\$([^$]+)\$", re.sub(r"\$\$.*?\$\$", "", text, flags=re.S))
+    return [(formula.strip(), True) for formula in displayed] + [(formula.strip(), False) for formula in inline]
+
+
+def test_every_formula_becomes_mathml():
+    sys.path.insert(0, str(DOCS / "_extensions"))
+    try:
+        from mathml import _mathml
+    finally:
+        sys.path.pop(0)
+    found = [formula for page in DOCS.glob("*.md") for formula in formulas(page.read_text(encoding="utf-8"))]
+    assert len(found) > 1000
+    for text, as_block in found:
+        assert "<math" in _mathml(nodes.math(text, text), as_block=as_block)
+    with pytest.raises(SphinxError, match="textstyle"):
+        _mathml(nodes.math(r"a + \textstyle b", r"a + \textstyle b"), as_block=True)
 
 
 class Links(HTMLParser):
