@@ -10,6 +10,7 @@ participants and covariates, and a regression on the covariates alone.
 This example needs ``pip install 'dualview[forum,cli]'``.
 """
 
+import contextlib
 import json
 import tempfile
 from pathlib import Path
@@ -26,11 +27,11 @@ posts.to_csv(folder / "posts.csv", index=False)
 print(posts[["thread", "user", "time", "section", "text_length"]].head(3).to_string(index=False))
 
 # %%
-# The command, as a shell would run it: ``dualview forum posts.csv --out run --max-draws 1000
-# --draws 500 --quiet``.
+# The command, as a shell would run it in the folder of the posts:
 
-command = ["forum", str(folder / "posts.csv"), "--out", str(folder / "run"), "--draws", "500", "--max-draws", "1000", "--quiet"]
-assert main(command) == 0
+command = "forum posts.csv --out run --draws 500 --max-draws 1000 --quiet"
+with contextlib.chdir(folder):
+    assert main(command.split()) == 0
 
 # %%
 # The power of each role: the change in the log length of a thread if a member is among its first

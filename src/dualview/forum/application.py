@@ -12,8 +12,8 @@ take it; resume continues all of it. Beside them it has
   covariates (names); training_threads; test_threads; cut (when the test begins, ISO 8601, or null); data (digests of what was
   fitted).
 - ``roles.json``: {"roles": [...]}, a dictionary per cluster, numbered as in users.csv. role; label; size; share;
-  typical_users; membership (mean probability); power, power_beside_the_average, factor ({"mean", "low", "high"}: posterior
-  mean and 95 % interval of the members' mean coefficient; factor is its exponential, null unless the outcome is a
+  typical_users; membership (mean probability); power, power_beside_the_average, factor ({"median", "low", "high"}: posterior
+  median and 95 % interval of the members' mean coefficient; factor is its exponential, null unless the outcome is a
   logarithm); probability_above_average; profile: by name of activity, {"meaning", "median", "quartiles", "mean", "rank"} in
   plain units, rank among all users (0 to 1).
 - ``profiles.csv``: user, cluster, then activity in plain units, a row per user.
