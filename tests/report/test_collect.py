@@ -246,7 +246,7 @@ def test_features_alone_and_threads_alone(tables: Path, tmp_path: Path) -> None:
     render_page(threads)
     assert not threads["roles"]["has_features"]
     assert threads["data"]["axes"] == [0, -1]
-    assert "no features" in threads["map"]["intro"]
+    assert "no features, so users are placed by their catalytic power" in threads["map"]["intro"]
 
 
 def test_a_summary_says_what_rests_on_few_draws(tables: Path, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_what_cannot_be_compared_is_said(folder: Path, tmp_path: Path) -> None:
         rank_runs([run, alone])
     table[table["thread"] != "t3"].to_csv(threads, index=False)
     fewer = fit(tmp_path / "fewer", users, threads)
-    with pytest.raises(InputError, match="not of the same threads: they have 23 and 24, and 23 in common"):
+    with pytest.raises(InputError, match="not fits to the same threads: they have 23 and 24, and 23 in common"):
         rank_runs([run, fewer])
     table.assign(outcome=table["outcome"] + (table["thread"] == "t3")).to_csv(threads, index=False)
     other = fit(tmp_path / "other", users, threads)
@@ -101,7 +101,7 @@ def test_what_cannot_be_compared_is_said(folder: Path, tmp_path: Path) -> None:
     assert cli.main(["fit", *files, "--out", str(few), "--warmup", "5", "--draws", "5", "--chains", "1", "--quiet"]) == 0
     with pytest.raises(InputError, match="at least 25 draws of each fit; too few in few"):
         rank_runs([run, few])
-    with pytest.raises(InputError, match="Name two finished runs or more to compare; got 1"):
+    with pytest.raises(InputError, match="Name two or more finished runs to compare; got 1"):
         rank_runs([run])
     with pytest.raises(InputError, match="named twice"):
         rank_runs([run, run.parent / "." / "run"])
