@@ -283,17 +283,17 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     def check(self, behavior: Behavior | None = None, *, refit: bool = True, seed: int = 0) -> Checks:
         """Does the model fit its data? Checks of outcomes, features, clusters, link, views and priors, each with a verdict.
 
-        Diagnostics say whether chains agree; this says whether what they agree on is like the data. Each check has a p-value,
-        or a figure, and says "fine", "look here" (p below 0.01) or "the model is wrong here" (p below 0.001), with what to try.
+        Diagnostics say whether chains agree; these checks compare the model with its data. Each check has a p-value, or another
+        statistic, and the verdict "fine", "look here" (p below 0.01) or "the model is wrong here" (p below 0.001), with advice.
 
         Parameters
         ----------
         behavior : behavior, optional
-            The observations of the fit, for a model that was made from a file.
+            The observations of the fit, for a model that was loaded from a file.
         refit : bool
             Fit the features alone and the behavior alone, with short chains, to see whether the views agree.
         seed : int
-            Of replicates and of these fits.
+            Seed of replicates and of these fits.
 
         Examples
         --------

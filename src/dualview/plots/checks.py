@@ -29,7 +29,8 @@ def checks(found: Checks, axes: Any = None) -> Panels:
 
     Parameters
     ----------
-    found : what ``model.check()`` gives
+    found : Checks
+        The result of ``model.check()``.
     axes : array of matplotlib Axes, optional
         As many as there are histograms; a new figure by default.
 
@@ -49,13 +50,14 @@ def checks(found: Checks, axes: Any = None) -> Panels:
 
 
 def ranks(calibration: Calibration, axes: Any = None) -> Panels:
-    """A histogram of the ranks of each quantity, flat where posteriors are calibrated, with a band for 95 % of the bars.
+    """Histograms of the ranks of each quantity, flat if posteriors are calibrated, with a band for 95 % of the bars.
 
-    A hill: posteriors are too wide. A valley: too narrow. A slope: they lie too low or too high.
+    High in the middle: posteriors are too wide. High at both ends: too narrow. A slope: they are biased.
 
     Parameters
     ----------
-    calibration : what ``dv.calibrate`` gives
+    calibration : Calibration
+        The result of ``dv.calibrate``.
     axes : array of matplotlib Axes, optional
         In rows of four, as many as there are quantities; a new figure by default.
     """

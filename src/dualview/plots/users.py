@@ -47,15 +47,15 @@ def features(
     ----------
     model : fitted DualViewMixture
     X : array or DataFrame (U, D), optional
-        Features of the users of the fit; by default those that were fitted. A model fitted without features can be shown in
-        them too. Users with a missing cell in one of the two columns are left out. Nominal columns have no axis.
+        Features of the users of the fit; by default those that were fitted. A model fitted without features can be plotted in
+        any features you give. Users with a missing cell in one of the two columns are left out. Nominal columns have no axis.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     columns : two positions or names
         The columns on the horizontal and the vertical axis.
     ellipses : bool
         Whether to draw the 95 % contour of the normal distribution with the mean and covariance of a cluster's users, for
-        clusters of three and more.
+        clusters of at least three.
 
     Examples
     --------
@@ -96,8 +96,8 @@ def latent(
 ) -> "Axes":
     """Each user's latent coefficient: posterior median and central interval.
 
-    Clusters stand side by side in the order of their mean coefficients, and users inside a cluster likewise. The dashed line
-    is the mean of all users.
+    Clusters are side by side, ordered by their mean coefficients, and so are users inside a cluster. The dashed line is the
+    mean of all users.
 
     Parameters
     ----------
@@ -105,11 +105,11 @@ def latent(
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     probability : float
-        Of the interval.
+        Probability of the interval.
     truth : array (U,), optional
-        The true coefficients where they are known, drawn as ticks.
+        The true coefficients, if they are known, drawn as ticks.
     part : int or str
-        Which number of a latent vector to draw, by position or name, where it has several.
+        Which element of the latent vector to draw, by position or name, if it has several.
 
     Examples
     --------

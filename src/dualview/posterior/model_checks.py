@@ -39,20 +39,20 @@ VERDICTS = ("fine", "look here", "the model is wrong here")
 
 @dataclass(frozen=True)
 class Check:
-    """What one check found.
+    """The result of one check.
 
     Attributes
     ----------
     name, about : str
-        Its name, and what it looks at, in words.
+        Its name, and the statistic in words.
     value : float
-        The statistic, its median over draws; usual_low and usual_high hold 95 % of it where the model is right.
+        The statistic, as the median over draws; usual_low and usual_high contain 95 % of its values if the model is right.
     p : float
-        Combined p-value over the draws; NaN where there is none.
+        Combined p-value over the draws; NaN if there is none.
     verdict : str
         "fine", "look here" or "the model is wrong here".
     advice : str
-        What to try where it is not fine.
+        What to try if it is not fine.
     """
 
     name: str
@@ -78,9 +78,9 @@ class Check:
 
 
 class Checks:
-    """All checks of a fit. ``table`` is a DataFrame, ``text()`` one for a reader, ``worst`` the worst verdict.
+    """All checks of a fit. ``table`` is a DataFrame, ``text()`` the same in words, ``worst`` the worst verdict.
 
-    ``residuals`` are what most of them looked at, for pictures.
+    ``residuals`` are those that most checks use, for plots.
     """
 
     def __init__(self, checks: list[Check], residuals: Residuals) -> None:
@@ -105,12 +105,12 @@ class Checks:
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row per check: verdict, p, value, the range usual where the model is right, about and advice."""
+        """One row per check: verdict, p, value, its usual range if the model is right, about and advice."""
         columns = ("verdict", "p", "value", "usual_low", "usual_high", "about", "advice")
         return pd.DataFrame({check.name: {name: getattr(check, name) for name in columns} for check in self.checks}).T
 
     def levels(self) -> dict[str, Array]:
-        """Levels in the last draw looked at, uniform if the model is right, by name: of outcomes, features and behavior.
+        """Levels in the last draw used, uniform if the model is right, by name: of outcomes, features and behavior.
 
         They are distribution functions of standardized outcomes, and of squared distances from cluster centers.
         """
