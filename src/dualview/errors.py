@@ -22,11 +22,11 @@ class DataWarning(UserWarning):
 
 
 class FileError(DualViewError, OSError):
-    """A file cannot be read or written; the message says which and why."""
+    """A file cannot be read or written; the message names it and the reason."""
 
 
 class ConvergenceWarning(UserWarning):
-    """The chains have not converged; the message says what has not and what to do."""
+    """The chains have not converged; the message names the quantities and says what to do."""
 
 
 class MissingExtraError(DualViewError, ImportError):

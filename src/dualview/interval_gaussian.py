@@ -1,4 +1,4 @@
-"""Mean and covariance of one Gaussian, of whose draws each cell is exact, missing or known to an interval, (M14).
+"""Mean and covariance of a Gaussian from cells that are exact, missing or known up to an interval, (M14).
 
 Shapes: low, high (U, D). What is fitted here are the constants (m, Σ) of a Gaussian view's prior.
 """

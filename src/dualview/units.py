@@ -1,4 +1,4 @@
-"""Between the user's units and working units.
+"""Transformations between the user's units and working units.
 
 Each Gaussian view works in w = F⁻¹(x − m) with F Fᵀ = Σ of its own constants, where the constants are (0, I). Where Σ is
 singular the columns of F span its range and w has fewer dimensions than x.

@@ -1,4 +1,4 @@
-"""How long chains run, when all of them are looked at together, and which of their states are kept.
+"""Schedules: how long chains run, when convergence is checked, and which states are kept.
 
 A chain of fixed length keeps every thin-th state after its warm-up. A chain that grows keeps states that lie ever further
 apart, so that their number stays below a limit: whenever there would be too many, every second one is dropped. All of this

@@ -1,4 +1,4 @@
-"""A chain at one moment: its state, its generator and how far it has come, as plain arrays and text."""
+"""A snapshot of a chain: its state, its generator and its iteration, as plain arrays and text."""
 
 import json
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""The codebook: what the columns of the fit's table are, and how any table is read by it."""
+"""The codebook of a fit: the kinds of its columns, and how new tables are read by it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

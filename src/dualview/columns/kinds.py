@@ -1,4 +1,4 @@
-"""The kind of a column, by rules from what it holds or as the user says; ``describe_columns`` states the rules."""
+"""The kind of a column, detected from its values or set by the user; ``describe_columns`` states the rules."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Tables of users of any library, column by column: what each column holds before its kind is chosen."""
+"""Tables of users from any library, column by column: the values of each column before its kind is chosen."""
 
 import datetime
 import decimal

@@ -52,7 +52,7 @@ class ForumThreads:
 
     @property
     def behavior(self) -> SharedOutcome:
-        """As a behavior with an intercept."""
+        """The threads as a behavior with an intercept."""
         covariates = self.covariates if self.covariates.shape[1] else None
         return SharedOutcome(self.participation, self.outcome, covariates, intercept=True, users=self.users)
 

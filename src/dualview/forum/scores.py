@@ -1,4 +1,4 @@
-"""How well test threads are predicted, by the model and by what it must beat.
+"""Scores of predictions of the test threads, of the model and of its baselines.
 
 Every competitor gives a predictive distribution, so that all have the same scores. Penalties are chosen by cross-validation
 over blocks of training threads that follow each other in time; the test threads are looked at once.

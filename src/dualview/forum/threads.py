@@ -1,4 +1,4 @@
-"""Threads of an archive: who was early, how long they became, which are for the test.
+"""Threads of an archive: their early participants, their outcomes, and the split into training and test.
 
 Threads are in the order of their beginning, the test threads last. participation (T, U) has all users of the archive as
 columns.

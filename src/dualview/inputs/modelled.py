@@ -1,4 +1,4 @@
-"""Data in working units, and the model of them that an estimator's parameters ask for."""
+"""Data in working units, and their model according to an estimator's parameters."""
 
 from dataclasses import dataclass
 from typing import Any

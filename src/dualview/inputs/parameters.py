@@ -1,4 +1,4 @@
-"""The parameters of an estimator: what each may be, and whether the data of a fit have a use for it."""
+"""Validation of the parameters of an estimator, alone and given the data of a fit."""
 
 import numbers as abstract
 import os

@@ -1,4 +1,4 @@
-"""What all pictures share: where they are drawn, what they are drawn of, and how clusters and chains look.
+"""Common parts of all plots: axes, input, and the style of clusters and chains.
 
 A cluster has the same color and marker in every picture; both differ between clusters, so that pictures survive gray printing
 and color blindness. Chains differ in lightness and in marker.

@@ -1,4 +1,4 @@
-"""Pictures of the checks of a fit."""
+"""Plots of the checks of a fit."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""The partition: who is with whom, how many clusters there are and how large. z (draws, U), labels (U,)."""
+"""Plots of the partition: similarity, number and sizes of clusters. z (draws, U), labels (U,)."""
 
 from typing import TYPE_CHECKING, Any
 

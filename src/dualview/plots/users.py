@@ -1,4 +1,4 @@
-"""Users one by one: their features, and their latent coefficients. X (U, D), labels (U,)."""
+"""Plots of single users: their features, and their latent coefficients. X (U, D), labels (U,)."""
 
 import operator
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Has it converged? Only quantities that do not depend on how clusters are numbered.
+"""Convergence diagnostics, of quantities that do not depend on how clusters are numbered.
 
 Arrays are (chain, draw). R̂ is rank-normalized, effective sample sizes are ArviZ's; Geweke's z compares the first tenth of a
 chain with its second half.

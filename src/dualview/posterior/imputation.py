@@ -1,4 +1,4 @@
-"""Cells that are missing or censored: what they may be, given everything else."""
+"""Imputation of missing and censored cells, given everything else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The model of a posterior, made again from its draws' constants and the data: for its prior, and for checks of it."""
+"""The model of a posterior, rebuilt from its constants and the data, for its prior and for checks."""
 
 import warnings
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Users of whom some cells are missing, known to an interval, or categories: density and draws of their cells, (M14), (M15).
+"""Users with cells that are missing, known up to an interval, or categories: density and draws of their cells, (M14), (M15).
 
 Gaussian cells are taken one after the other: exact ones, then those known to an interval, then missing ones. With L the lower
 factor of their covariance in a component they are y = c + L ε, so that exact cells settle the first of the ε, and missing ones

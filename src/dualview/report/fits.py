@@ -1,4 +1,4 @@
-"""The section on which fit predicts best: comparison.json, where 'dualview compare' wrote one to the run's folder."""
+"""The section on which fit predicts best: comparison.json, if 'dualview compare' wrote one to the run's folder."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The section on whether the model fits: checks.json, where 'dualview check' wrote one to the run's folder."""
+"""The section on whether the model fits: checks.json, if 'dualview check' wrote one to the run's folder."""
 
 import math
 from pathlib import Path

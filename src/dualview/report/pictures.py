@@ -1,4 +1,4 @@
-"""What is drawn of a run: markers, lines of chains, and the pictures of dualview.plots as PNG."""
+"""Pictures of a report: markers, lines of chains, and the plots of dualview.plots as PNG."""
 
 import base64
 import io
