@@ -103,9 +103,11 @@ class Links(HTMLParser):
 
 
 def broken_links(site: Path) -> list[str]:
-    """Links inside a site to files or places in files that are not there."""
+    """Links inside a site to files or places in files that are not there. Files of the theme in ``_static`` are no pages."""
     pages = {}
     for path in sorted(site.rglob("*.html")):
+        if "_static" in path.relative_to(site).parts:
+            continue
         pages[path] = Links()
         pages[path].feed(path.read_text(encoding="utf-8"))
     broken = []
@@ -125,6 +127,8 @@ def broken_links(site: Path) -> list[str]:
 def test_broken_links_are_seen(tmp_path):
     (tmp_path / "a.html").write_text('<a href="b.html#here">1</a> <a href="c.html">2</a> <a href="b.html#gone">3</a>')
     (tmp_path / "b.html").write_text('<p id="here"><a href="https://example.org/x">4</a></p>')
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "macros.html").write_text('<a href="{{ template }}">5</a>')
     assert broken_links(tmp_path) == ["a.html: c.html", "a.html: b.html#gone"]
 
 
