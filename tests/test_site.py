@@ -6,6 +6,7 @@ import subprocess
 import sys
 from functools import reduce
 from html.parser import HTMLParser
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -50,7 +51,7 @@ def test_every_example_of_the_gallery_has_a_place_and_a_question():
         assert not needs or "pip install 'dualview[examples]'" in text, f"{name} does not say which extra it needs"
 
 
-def test_the_command_line_page_has_every_command():
+def test_the_command_line_page_has_every_command(monkeypatch):
     sys.path.insert(0, str(DOCS / "_extensions"))
     try:
         from command_line import page
@@ -58,7 +59,10 @@ def test_the_command_line_page_has_every_command():
         sys.path.pop(0)
     from dualview.cli import LINE
 
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec("sphinx.__main__", None, origin="sphinx"))
+    monkeypatch.setattr(sys, "argv", ["sphinx"])  # as python -m sphinx does
     text = page()
+    assert "\ndualview demo [OPTIONS]\n" in text
     for command in LINE.commands:
         assert f"\n## dualview {command.__name__}\n" in text
     assert "--max-draws" in text
