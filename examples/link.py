@@ -1,8 +1,8 @@
-"""What covariates, clusters and the link take up, in one picture, where the truth is known.
+"""What covariates, clusters and the link explain, in one picture, with a known truth.
 
-A made-up forum: three kinds of users, and inside every kind behavior rises with a feature. Threads of one section become
+A simulated forum: three kinds of users, and inside every kind behavior rises with a feature. Threads of one section become
 longer whoever takes part. Two models are fitted to the same threads, without a link and with one. Above: each user's
-behavior against the feature, true and estimated. Below: how much of the variance of the outcomes each part takes up.
+behavior against the feature, true and estimated. Below: the share of the variance of the outcomes that each part explains.
 
     python examples/link.py --out link
 
