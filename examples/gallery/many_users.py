@@ -29,12 +29,12 @@ outcome = participation @ power + noise_sd * rng.normal(size=n_threads)
 train = np.arange(n_threads) < 12_000
 
 # %%
-# Fit chains of a fixed, short length. ``verdict()`` says whether that was enough. A fit of one draw
+# Fit chains of a fixed, short length. ``verdict()`` says whether that was enough. A fit of two draws
 # comes first, so that the time below does not include the compilation.
 
 behavior = dv.SharedOutcome(participation[train], outcome[train])
 length = {"n_warmup": 100, "n_draws": 100, "n_chains": 2, "keep": "summary", "n_whole": 50}
-dv.DualViewMixture(**length | {"n_warmup": 0, "n_draws": 1, "n_chains": 1}).fit(features, behavior)
+dv.DualViewMixture(**length | {"n_warmup": 1, "n_draws": 2, "n_chains": 1}).fit(features, behavior)
 began = time.process_time()
 model = dv.DualViewMixture(**length, random_state=0).fit(features, behavior)
 cpu = time.process_time() - began
