@@ -151,7 +151,7 @@ def test_sentences_say_what_is_sure_and_what_is_not() -> None:
     assert said[0].endswith("within two standard errors. The rank of 'c' is uncertain.")
     lines = Ranking(50, (FIT, close)).text().splitlines()
     assert lines[1].split() == ["a", "no", "link", "-100.0", "0", "best"]
-    assert lines[2].split()[3:] == ["-103.0", "3.0", "2.0", "4", "place", "not", "sure"]
+    assert lines[2].split()[3:] == ["-103.0", "3.0", "2.0", "4", "rank", "uncertain"]
 
 
 def test_a_ranking_survives_its_file(tmp_path: Path) -> None:
