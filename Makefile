@@ -1,15 +1,15 @@
 # make demo       sets up .venv and runs the main job on bundled data; results in demo/
 # make test       sets up .venv, lints, type-checks, checks import contracts, runs the tests
 # make test-slow  the statistical tests that take minutes
-# make test-bounds  kernels and sampler with a check of every index in compiled code
-# make test-numba   the way kernels are compiled, with the oldest and the newest Numba that it was made for
-# make docs       the site, into docs/_build/html; the first time its examples run for some minutes, later only changed ones
+# make test-bounds  kernels and sampler with bounds checks in compiled code
+# make test-numba   how kernels are compiled, with the oldest and the newest supported Numba
+# make docs       the site, into docs/_build/html; the first build runs all examples for some minutes, later builds only changed ones
 # make readme     the table of README.md, from the run of the site
 # make wheel      a wheel and an sdist, into dist/
 # make test-wheel the wheel in an environment of its own, outside the checkout
 # make bench      the benchmarks, as ratios within one run
-# make paper      the paper's experiments, into reproduced/ and docs/paper.md; an hour and more, goes on where it stopped
-# make link       what the link costs on the paper's scenarios and its picture, into docs/link/ and docs/link.md; half an hour
+# make paper      the paper's experiments, into reproduced/ and docs/paper.md; an hour and more, continues where it stopped
+# make link       the cost of the link on the paper's scenarios, and its picture, into docs/link/ and docs/link.md; half an hour
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -45,18 +45,18 @@ format: $(VENV)/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# A file's tests stay with one worker, so that what the file fits and compiles is made once.
+# The tests of a file run on one worker, so that its fits and its compilation are shared.
 test: lint
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(VENV)/ready
 	$(BIN)/pytest -n $(WORKERS) -m "slow or paper"
 
-# Numba's cache does not tell code with checks from code without, so this code has a cache of its own.
+# Numba's cache does not distinguish code with checks from code without, so this code has its own cache.
 test-bounds: $(VENV)/ready
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.bounds_cache $(BIN)/pytest -n $(WORKERS) tests/numerics tests/views tests/behaviors tests/partitions tests/engines tests/chains
 
-# Each Numba has an environment of its own, with the packages that a fit needs. Keep NUMBAS and TESTED of numerics/compiling.py alike.
+# Each Numba has its own environment, with the packages that a fit needs. Keep NUMBAS and TESTED of numerics/compiling.py alike.
 NUMBAS ?= 0.61 0.68
 
 $(VENV)-numba-%/ready: pyproject.toml
@@ -72,7 +72,7 @@ test-numba-%: $(VENV)-numba-%/ready
 
 test-numba: $(NUMBAS:%=test-numba-%)
 
-# Warnings are errors. Needs no network. What examples have made is kept in docs/gallery and docs/_build.
+# Warnings are errors. Needs no network. Results of examples are kept in docs/gallery and docs/_build.
 docs: $(VENV)/ready
 	$(BIN)/python -m sphinx --fail-on-warning --quiet docs docs/_build/html
 

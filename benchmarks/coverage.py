@@ -2,7 +2,7 @@
 
 Each scenario of the paper in 24 worlds or as many as are asked for: 50 known users and 200 training threads among them, 20 new
 users of whom only the features are known, 100 test threads among known users. Priors of the spread inside clusters and ways to
-find the behaviour view's constants are compared on the same worlds: shares of true coefficients, of known and of new users, and
+find the behavior view's constants are compared on the same worlds: shares of true coefficients, of known and of new users, and
 of test outcomes inside central 50, 80 and 95 % intervals, and negative log densities at the truth. Worlds are the independent
 units of standard errors. Features come as tables, so that the rounded measurements of iris are taken for what they are.
 """

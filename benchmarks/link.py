@@ -10,11 +10,11 @@ most active users, and predicts the later threads from random subsets of the ear
 - features: the features of participants, added up, a slope each, and one for the number of participants;
 - both: the same slopes, and effects of participants besides;
 - dual: the mixture without a link; link: the mixture with ``link="linear"``;
-- dual* and link*: the same with ``behavior_prior="likelihood"``. By default the behaviour view's constant is the variance of
+- dual* and link*: the same with ``behavior_prior="likelihood"``. By default the behavior view's constant is the variance of
   ridge estimates with hardly any penalty, which is far too large where threads are few; here it is that of users' effects
   that "both" finds.
 
-All have the same covariates, an intercept at the least. The first four are linear mixed models: their variances maximise the
+All have the same covariates, an intercept at the least. The first four are linear mixed models: their variances maximize the
 restricted likelihood of the training threads, and their predictive laws are normal, with the uncertainty of all coefficients
 in them. R² of the mixtures is of the median over draws of what a thread is expected to be: a user without a training thread can
 have a law without a mean (column r2_of_mean). It writes forums.csv (a row per forum, size, subset and model) and forums.md. A
@@ -52,7 +52,7 @@ RIVALS = {"link": ("ridge", "features", "both", "dual"), "link*": ("ridge", "fea
 _SCORES = {"r2": "Test R²", "nll": "NLL per test thread"}
 _KEYS = ["forum", "threads", "subset", "model"]
 _LOOKED_AT = 200  # test threads whose predictions are looked at for convergence
-_FLAT = 1e6  # variance of what is not penalised, in variances of the outcome
+_FLAT = 1e6  # variance of what is not penalized, in variances of the outcome
 
 
 def parts(threads: ForumThreads, features: Array, model: str) -> Columns:
@@ -87,7 +87,7 @@ def fit_linear(train: Columns, y: Array) -> LinearModel:
 
 
 def whitened(features: pd.DataFrame) -> Array:
-    """ã: centred, and white where the covariance is not singular."""
+    """ã: centered, and white where the covariance is not singular."""
     centred = features.to_numpy() - features.to_numpy().mean(axis=0)
     factor = np.linalg.cholesky(np.atleast_2d(np.cov(centred, rowvar=False)))
     return np.linalg.solve(factor, centred.T).T

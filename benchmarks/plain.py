@@ -321,7 +321,7 @@ def draw_latent(gram, weighted_outcome, noise_precision, prior_mean, prior_preci
 
 @compiled
 def start_view(x, z, n_components, capacity):
-    """Means of the clusters, room for the rest, and base parameters at the centre of their prior."""
+    """Means of the clusters, room for the rest, and base parameters at the center of their prior."""
     n_users, n_dims = x.shape
     means = np.zeros((capacity, n_dims))
     precisions, log_dets = np.zeros((capacity, n_dims, n_dims)), np.zeros(capacity)

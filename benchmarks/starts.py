@@ -1,7 +1,7 @@
 """Do chains from everybody in one cluster and from k-means reach the same posterior? ``python -m benchmarks.starts [repeats]``.
 
 Of each scenario of the paper, 50 users and 100 threads: two chains from each start, 5,000 iterations, the first 500 left out,
-with other seeds in each repeat; rank-normalised R̂ over the four chains. Then a forum of 500 users in ten clusters that overlap:
+with other seeds in each repeat; rank-normalized R̂ over the four chains. Then a forum of 500 users in ten clusters that overlap:
 clusters along a chain from a single cluster and one from forty at random, with splits and merges and without.
 """
 

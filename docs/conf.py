@@ -28,6 +28,7 @@ extensions = [
 exclude_patterns = ["_build", "link/*.md", "tutorial/index.rst", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 nitpicky = False
+smartquotes_action = "qe"  # not dashes: --option stays as it is
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 4

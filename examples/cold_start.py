@@ -1,9 +1,9 @@
-"""Cold start: how well is a user's coefficient known after 0, 1, 2, … threads, with features and without?
+"""Cold start: how well is a user's coefficient predicted after 0, 1, 2, … threads, with features and without?
 
-A made-up forum, the agreement scenario. Its known users talk among themselves, and two models are fitted to that: dual-DP
-(features and threads, clusters inferred) and single (threads alone, everybody in one cluster). Then new users come, whom no
-training thread has seen. Each takes part in threads with known users, and after every few threads both models predict the new
-user's latent coefficient without being fitted again. The truth is known, so the error is too.
+A simulated forum, the agreement scenario. Two models are fitted to threads among its known users: dual-DP (features and
+threads, number of clusters inferred) and single (only threads, all users in one cluster). Then new users join, who are in no
+training thread. Each takes part in threads with known users, and after every few threads both models predict the new user's
+latent coefficient without a new fit. The truth is known, so the error is known, too.
 
     python examples/cold_start.py --out cold-start
 

@@ -1,8 +1,8 @@
-"""What covariates, clusters and the link take up, in one picture, where the truth is known.
+"""What covariates, clusters and the link explain, in one picture, with a known truth.
 
-A made-up forum: three kinds of users, and inside every kind behaviour rises with a feature. Threads of one section become
+A simulated forum: three kinds of users, and inside every kind behavior rises with a feature. Threads of one section become
 longer whoever takes part. Two models are fitted to the same threads, without a link and with one. Above: each user's
-behaviour against the feature, true and estimated. Below: how much of the variance of the outcomes each part takes up.
+behavior against the feature, true and estimated. Below: the share of the variance of the outcomes that each part explains.
 
     python examples/link.py --out link
 
@@ -30,7 +30,7 @@ from dualview.plots.canvas import cluster_style
 
 Array = NDArray[np.float64]
 
-MEANS = np.array([2.0, -4.0, 7.0])  # of behaviour, by cluster
+MEANS = np.array([2.0, -4.0, 7.0])  # of behavior, by cluster
 CENTRES = np.array([[-2.5, 0.0], [0.5, 2.5], [3.0, -1.0]])  # of features
 SLOPES = np.array([3.0, 0.0])
 OWN_SD, NOISE_SD, SECTION = 1.0, 6.0, 14.0
@@ -118,7 +118,7 @@ def fit(truth: Truth, plan: Plan, link: str | None, seed: int) -> Found:
 def shares(found: Found, truth: Truth) -> dict[str, float]:
     """Share of the variance of the training outcomes that goes with each part, mean over draws.
 
-    A user's behaviour is the mean of the user's cluster, plus what the slopes add to it inside the cluster, plus the rest, the
+    A user's behavior is the mean of the user's cluster, plus what the slopes add to it inside the cluster, plus the rest, the
     user's own. A part's share is its covariance with the outcome over the outcome's variance, so that they sum to one.
     """
     assert truth.training.outcome is not None
@@ -137,13 +137,13 @@ def shares(found: Found, truth: Truth) -> dict[str, float]:
 
 
 def picture(truth: Truth, results: Sequence[Found], taken: Sequence[dict[str, float]]) -> Figure:
-    """Above: behaviour against the feature, by cluster. Below: shares of the outcomes' variance."""
+    """Above: behavior against the feature, by cluster. Below: shares of the outcomes' variance."""
     figure = Figure(figsize=(11.0, 6.6), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.7, 1.0))
     axes = upper.subplots(1, len(results), sharex=True, sharey=True)
     for ax, found in zip(axes, results, strict=True):
         _users(ax, found, truth)
-    axes[0].set_ylabel("latent behaviour")
+    axes[0].set_ylabel("latent behavior")
     _bars(lower.subplots(), results, taken)
     return figure
 
@@ -168,7 +168,7 @@ def _users(ax: Axes, found: Found, truth: Truth) -> None:
 
 
 def _by_overlap(labels: NDArray[np.int64], truth: NDArray[np.int64]) -> list[int]:
-    """Clusters in the order of the true cluster most of their users are from, so that colours agree."""
+    """Clusters in the order of the true cluster most of their users are from, so that colors agree."""
     names = np.unique(labels)
     return sorted(map(int, names), key=lambda k: (int(np.bincount(truth[labels == k]).argmax()), -int((labels == k).sum())))
 

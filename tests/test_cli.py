@@ -54,7 +54,7 @@ def test_demo_says_what_it_found_and_where_it_wrote(tmp_path, capsys):
         "single",
         "noise alone",
         "\nsingle, ",
-        " iterations a chain. ",
+        " iterations per chain. ",
         "onverged: ",
     ):
         assert words in text

@@ -126,8 +126,8 @@ def test_constant_likelihoods_and_short_chains_have_scores() -> None:
 def test_unsure_scores_are_no_ranking() -> None:
     assert standing(0.0, 0.0) == "best"
     assert standing(9.0, 1.0) == "clearly behind"
-    assert standing(0.0, 0.0, unsure=True) == "highest score, not sure"
-    assert standing(9.0, 1.0, unsure=True) == "place not sure"
+    assert standing(0.0, 0.0, unsure=True) == "highest score, uncertain"
+    assert standing(9.0, 1.0, unsure=True) == "rank uncertain"
 
 
 def test_notes_tell_unsure_fits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,10 +146,10 @@ def test_notes_tell_unsure_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     found = table(good=good, bad=bad)
     assert found["unsure"].tolist() == [0, 1]
     assert found.loc["good", "note"] == "best"
-    assert found.loc["bad", "note"].startswith("place not sure; 1 of 4 observations")
+    assert found.loc["bad", "note"].startswith("rank uncertain; 1 of 4 observations")
     worse = table(good=good - 9.0, bad=bad)
-    assert worse.loc["bad", "note"].startswith("highest score, not sure")
-    assert worse.loc["good", "note"] == "place not sure"
+    assert worse.loc["bad", "note"].startswith("highest score, uncertain")
+    assert worse.loc["good", "note"] == "rank uncertain"
 
 
 def test_bad_requests() -> None:

@@ -109,7 +109,7 @@ def test_what_is_wrong_is_said():
         dv.DualViewMixture(link=True).fit(X, behavior)
     with pytest.raises(InputError, match="this fit lacks features X"):
         dv.DualViewMixture(link="linear").fit(None, behavior)
-    with pytest.raises(InputError, match="this fit lacks a behaviour"):
+    with pytest.raises(InputError, match="this fit lacks a behavior"):
         dv.DualViewMixture(link="linear").fit(X)
 
 
@@ -135,7 +135,7 @@ class TestCompare:
 
     def test_what_is_wrong_is_said(self, linked):
         model, _, _, behavior = linked
-        with pytest.raises(InputError, match="two fitted models or more"):
+        with pytest.raises(InputError, match="two or more fitted models"):
             dv.compare({"one": model})
         fewer = dv.DualViewMixture(1, n_warmup=5, n_draws=10, n_chains=2).fit(None, behavior.take(np.arange(50)))
         with pytest.raises(InputError, match="linked: 300, fewer: 50"):

@@ -140,11 +140,11 @@ class TestFeatures:
             fit(sparse.csr_array(X))
 
     def test_a_behaviour_in_their_place(self):
-        with pytest.raises(InputError, match=r"X takes the users' features; got a behaviour\. .* fit\(None, behavior\)"):
+        with pytest.raises(InputError, match=r"X takes the users' features; got a behavior\. .* fit\(None, behavior\)"):
             fit(shared())
 
     def test_nothing_at_all(self):
-        with pytest.raises(InputError, match="fit needs features X, a behaviour, or both; got neither"):
+        with pytest.raises(InputError, match="fit needs features X, a behavior, or both; got neither"):
             fit(None)
 
     @pytest.mark.parametrize("form", [np.float32, object, lambda x: x.tolist(), np.asfortranarray, pl.DataFrame, pd.DataFrame])
@@ -161,7 +161,7 @@ class TestFeatures:
 class TestUsers:
     def test_mismatch(self):
         with pytest.raises(
-            InputError, match=r"X has 5 rows, the behaviour has 12 users\. Give both the same users, in the same order"
+            InputError, match=r"X has 5 rows, the behavior has 12 users\. Give both the same users, in the same order"
         ):
             fit(X[:5], shared())
 
@@ -182,7 +182,7 @@ class TestUsers:
             fit(X, shared(PARTICIPATION[:1], OUTCOME[:1]))
 
     def test_a_class_in_the_place_of_a_behaviour(self):
-        with pytest.raises(InputError, match="y must be a behaviour; got the class SharedOutcome"):
+        with pytest.raises(InputError, match="y must be a behavior; got the class SharedOutcome"):
             fit(X, dv.SharedOutcome)
 
     def test_constant_outcome(self):
@@ -201,7 +201,7 @@ class TestParameters:
             fit(**{name: value})
 
     def test_fits_that_would_never_end(self):
-        message = r"at most 1,000,000,000 iterations a chain; got 5 \+ 3 × 1,000,000,000,000 = 3,000,000,000,005\. Draw fewer"
+        message = r"at most 1,000,000,000 iterations per chain; got 5 \+ 3 × 1,000,000,000,000 = 3,000,000,000,005\. Draw fewer"
         with pytest.raises(InputError, match=message):
             fit(thin=10**12)
         with pytest.raises(InputError, match=r"n_chains must be at most 10,000; got 1,000,000,000"):
@@ -310,7 +310,7 @@ class TestPrediction:
             without.predict_latent(None, shared())
 
     def test_without_behaviour(self):
-        with pytest.raises(InputError, match=r"fitted without a behaviour, .* call fit\(X, behavior\)"):
+        with pytest.raises(InputError, match=r"fitted without a behavior, .* call fit\(X, behavior\)"):
             fit().predict_outcome(PARTICIPATION)
 
     def test_every_form_of_new_threads_is_the_same(self):

@@ -101,7 +101,7 @@ class TestDensityOfOutcomes:
         model = dv.DualViewMixture(**QUICK).fit(X, train)
         wanted = -model.predict_outcome(held_out.participation).nll(held_out.outcome)
         assert model.score(X, held_out) == pytest.approx(wanted)
-        with pytest.raises(InputError, match="this behaviour has none"):
+        with pytest.raises(InputError, match="this behavior has none"):
             model.score(X, dv.SharedOutcome(FORUM.participation))
 
     def test_of_answers(self):
@@ -148,7 +148,7 @@ class TestSearches:
         for wrong in (FORUM.features, np.arange(30), [[30]], [[-1]]):
             with pytest.raises(InputError, match=r"X must be positions of observations, .* from 0 to 29: over\.positions"):
                 over.fit(wrong)
-        with pytest.raises(InputError, match="behavior must be a behaviour with outcomes; got NoneType"):
+        with pytest.raises(InputError, match=r"behavior must have outcomes, .*; got NoneType"):
             dv.OverObservations(dv.DualViewMixture()).fit([[0]])
 
 

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from functools import reduce
 from html.parser import HTMLParser
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from docutils import nodes
+from sphinx.errors import SphinxError
 
 import dualview as dv
 
@@ -48,7 +51,7 @@ def test_every_example_of_the_gallery_has_a_place_and_a_question():
         assert not needs or "pip install 'dualview[examples]'" in text, f"{name} does not say which extra it needs"
 
 
-def test_the_command_line_page_has_every_command():
+def test_the_command_line_page_has_every_command(monkeypatch):
     sys.path.insert(0, str(DOCS / "_extensions"))
     try:
         from command_line import page
@@ -56,10 +59,35 @@ def test_the_command_line_page_has_every_command():
         sys.path.pop(0)
     from dualview.cli import LINE
 
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec("sphinx.__main__", None, origin="sphinx"))
+    monkeypatch.setattr(sys, "argv", ["sphinx"])  # as python -m sphinx does
     text = page()
+    assert "\ndualview demo [OPTIONS]\n" in text
     for command in LINE.commands:
         assert f"\n## dualview {command.__name__}\n" in text
     assert "--max-draws" in text
+
+
+def formulas(page: str) -> list[tuple[str, bool]]:
+    """The formulas of a Markdown page, and whether each is displayed; code is left out."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page, flags=re.S)
+    displayed = re.findall(r"\$\$(.*?)\$\$", text, re.S)
+    inline = re.findall(r"(?<![\\\w])\$([^$]+)\$", re.sub(r"\$\$.*?\$\$", "", text, flags=re.S))
+    return [(formula.strip(), True) for formula in displayed] + [(formula.strip(), False) for formula in inline]
+
+
+def test_every_formula_becomes_mathml():
+    sys.path.insert(0, str(DOCS / "_extensions"))
+    try:
+        from mathml import _mathml
+    finally:
+        sys.path.pop(0)
+    found = [formula for page in DOCS.glob("*.md") for formula in formulas(page.read_text(encoding="utf-8"))]
+    assert len(found) > 1000
+    for text, as_block in found:
+        assert "<math" in _mathml(nodes.math(text, text), as_block=as_block)
+    with pytest.raises(SphinxError, match="textstyle"):
+        _mathml(nodes.math(r"a + \textstyle b", r"a + \textstyle b"), as_block=True)
 
 
 class Links(HTMLParser):
@@ -79,9 +107,11 @@ class Links(HTMLParser):
 
 
 def broken_links(site: Path) -> list[str]:
-    """Links inside a site to files or places in files that are not there."""
+    """Links inside a site to files or places in files that are not there. Files of the theme in ``_static`` are no pages."""
     pages = {}
     for path in sorted(site.rglob("*.html")):
+        if "_static" in path.relative_to(site).parts:
+            continue
         pages[path] = Links()
         pages[path].feed(path.read_text(encoding="utf-8"))
     broken = []
@@ -101,6 +131,8 @@ def broken_links(site: Path) -> list[str]:
 def test_broken_links_are_seen(tmp_path):
     (tmp_path / "a.html").write_text('<a href="b.html#here">1</a> <a href="c.html">2</a> <a href="b.html#gone">3</a>')
     (tmp_path / "b.html").write_text('<p id="here"><a href="https://example.org/x">4</a></p>')
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "macros.html").write_text('<a href="{{ template }}">5</a>')
     assert broken_links(tmp_path) == ["a.html: c.html", "a.html: b.html#gone"]
 
 

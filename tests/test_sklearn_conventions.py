@@ -152,7 +152,7 @@ def test_cross_validation_over_threads():
 
 
 def test_other_y_is_ignored_with_a_warning():
-    with pytest.warns(DataWarning, match=r"y is not a behaviour \(ndarray\) and is ignored"):
+    with pytest.warns(DataWarning, match=r"y is not a behavior \(ndarray\) and is ignored"):
         model = dv.DualViewMixture(**QUICK).fit(FORUM.features, np.arange(20))
     assert model.behavior_ is None
 

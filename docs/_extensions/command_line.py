@@ -1,7 +1,9 @@
 """The page of the command line, made from the program itself."""
 
 import re
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
@@ -9,10 +11,10 @@ from sphinx.util.typing import ExtensionMetadata
 HEAD = """\
 # Command line
 
-`pip install 'dualview[cli]'` adds the program `dualview`. This page is what `dualview COMMAND --help` says, made from the
-program itself. [Runs that survive](../runs.md) shows the commands at work.
+`pip install 'dualview[cli]'` adds the program `dualview`. This page is the output of `dualview COMMAND --help`, made from
+the program itself. [Runs and the command line](../runs.md) shows the commands at work.
 
-Exit codes: 0; 2 after an error, with one line on standard error; 130 after Ctrl-C.
+Exit codes: 0 for success; 2 for an error, with one line on standard error; 130 after Ctrl-C.
 
 """
 
@@ -22,7 +24,8 @@ def page() -> str:
     from dualview.cli import LINE
     from dualview.command_line import program
 
-    text = program(LINE).generate_docs("markdown", heading_level=1)
+    with patch.object(sys, "argv", ["dualview"]):  # else cyclopts shows how Sphinx was started: python -m sphinx
+        text = program(LINE).generate_docs("markdown", heading_level=1)
     commands = text[text.index("## dualview demo") :]
     return HEAD + re.sub(r"^Example: (.*)$", r"```console\n\1\n```", commands, flags=re.M)
 

@@ -2,10 +2,10 @@
 Checking a model
 ================
 
-**The chains agree. Is the model right?** Chains can agree on a model that is wrong. Here outcomes
-are skewed, as lengths and prices are: the model was made for their logarithm and gets them raw. The
-obvious rival is a look at residuals: a test of normality of outcomes minus fitted values, on the
-data of the fit.
+**The chains agree. Is the model right?** Chains can agree on a wrong model. Here outcomes are
+skewed, as lengths and prices are: the model fits their logarithm but gets the raw values. The
+obvious baseline is to look at residuals: a test of normality of outcomes minus fitted values, on
+the data of the fit.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +29,7 @@ for name, outcome in (("raw", length), ("log", np.log(length))):
     print(f"{name}: {fits[name].posterior_.verdict()}")
 
 # %%
-# What the checks say, in words and with advice:
+# The checks in words, with advice:
 
 print(checks["raw"].text())
 
@@ -37,8 +37,8 @@ print(checks["raw"].text())
 print(checks["log"].text())
 
 # %%
-# The picture: levels of the outcomes, each predicted from all others. They are flat where the model
-# is right.
+# The picture: levels of the outcomes (probability integral transforms), each predicted from all
+# others. The histogram is flat if the model is right.
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
 for ax, name in zip(axes, checks, strict=True):
@@ -48,14 +48,14 @@ for ax, name in zip(axes, checks, strict=True):
 axes[0].set_ylabel("density")
 
 # %%
-# The rival: Shapiro and Wilk's test of the residuals at the estimates.
+# The baseline: a Shapiro–Wilk test of the residuals at the point estimates.
 
 for name, outcome in (("raw", length), ("log", np.log(length))):
     residual = outcome - fits[name].predict_outcome(dv.SharedOutcome(forum.participation)).mean
-    print(f"{name}: residuals look normal with p = {stats.shapiro(residual).pvalue:.3f}")
+    print(f"{name}: normality of the residuals, p = {stats.shapiro(residual).pvalue:.3f}")
 
 # %%
 # The verdict.
 
 for name in checks:
-    print(f"{name}: dualview says '{checks[name]['outcomes: skew'].verdict}' of the skew, and at worst '{checks[name].worst}'")
+    print(f"{name}: the check of skew says '{checks[name]['outcomes: skew'].verdict}', the worst check '{checks[name].worst}'")

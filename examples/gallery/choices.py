@@ -4,9 +4,9 @@ Choices
 
 **What does each household value, the brand or the price?** Real data: purchases of yogurt by 100
 households (``Yogurt`` of R's Ecdat). We look at purchases of the two large brands, Dannon and
-Yoplait, with the price of each that day and whether it was advertised. A third of everybody's
-purchases is held out. The rivals are one logistic regression for all, and the brand that the
-household has bought most.
+Yoplait, with the price of each that day and whether it was advertised. A third of the
+purchases is held out. The baselines are one logistic regression for all households, and the share
+of each brand in the household's past purchases.
 
 This example needs ``pip install 'dualview[examples]'``.
 """
@@ -45,8 +45,8 @@ model = dv.DualViewMixture(n_draws=500, max_draws=1000, random_state=0).fit(None
 print(model.posterior_.verdict())
 
 # %%
-# Who are they? There are no features here; households are grouped by what they value. Numbers are
-# log odds: of Yoplait at equal prices, for one cent more, and for an advertisement.
+# The clusters. There are no features here; households are grouped by what they value. Numbers are
+# log odds: of Yoplait at equal prices, for one more cent, and for an advertisement.
 
 table = pd.DataFrame(model.latent_, columns=model.posterior_.latent_names).assign(cluster=model.labels_)
 print(table.groupby("cluster").agg(["median"]).droplevel(1, axis=1).assign(households=table["cluster"].value_counts()).round(2))
@@ -60,11 +60,11 @@ for k, marker in zip(range(model.n_clusters_), "os^Dv<>PX*", strict=False):
     ax.scatter(table["Yoplait"][mine], table["price"][mine], marker=marker, s=28, alpha=0.8, label=f"cluster {k}")
 ax.axhline(0, color="0.6", linewidth=0.8)
 ax.axvline(0, color="0.6", linewidth=0.8)
-ax.set(xlabel="log odds of Yoplait at equal prices", ylabel="log odds for one cent more")
+ax.set(xlabel="log odds of Yoplait at equal prices", ylabel="log odds for one more cent")
 ax.legend()
 
 # %%
-# The rivals, on held-out purchases.
+# The baselines, on held-out purchases.
 
 difference = items.iloc[:n].to_numpy() - items.iloc[n:].to_numpy()
 common = LogisticRegression(C=10.0, fit_intercept=False).fit(difference[train], yoplait[train])
@@ -87,10 +87,10 @@ for name, values in loss.items():
     print(f"{name:<15} {values.mean():.3f}")
 
 # %%
-# The verdict against the better rival.
+# The verdict against the better baseline.
 
 rival = min(("one regression", "past brand"), key=lambda name: loss[name].mean())
 gain = loss[rival] - loss["dualview"]
 error = gain.std(ddof=1) / np.sqrt(len(gain))
 sure = "no clear difference" if abs(gain.mean()) < 2 * error else "better" if gain.mean() > 0 else "worse"
-print(f"dualview against {rival}: {gain.mean():+.3f} ± {error:.3f} nats for each purchase, {sure}.")
+print(f"dualview against {rival}: {gain.mean():+.3f} ± {error:.3f} nats per purchase, {sure}.")

@@ -6,7 +6,7 @@ Cold start: users without a history
 pupils of 160 American schools (``MathAchieve`` and ``MathAchSchool`` of R's nlme). A "user" is a
 school; its features are size, share of pupils on an academic track, disciplinary climate and mean
 socio-economic status. 80 schools, drawn at random, are known by ten pupils each, and 20 are new.
-The rival is a mixed model with the same features, the tool most people would take.
+The baseline is a mixed model with the same features, the usual tool for such data.
 
 This example needs ``pip install 'dualview[examples]'``.
 """
@@ -27,8 +27,8 @@ features = schools.set_index("School").loc[ids, ["Size", "PRACAD", "DISCLIM", "M
 score, ses = pupils["MathAch"].to_numpy(float), pupils[["SES"]].to_numpy(float)
 
 # %%
-# Ten pupils of each known school are for training. Of each new school ten may be observed, and all
-# others are to be predicted.
+# Ten pupils of each known school are for training. Of each new school, up to ten pupils are observed,
+# and all others are predicted.
 
 rng = np.random.default_rng(0)
 order = rng.permutation(160)
@@ -67,7 +67,7 @@ def blup(new_school, seen):
 
 
 # %%
-# Predict the same pupils after 0, 1, 3 and 10 observed pupils of their school. Nothing is fitted
+# Predict the same pupils after 0, 1, 3 and 10 observed pupils of their school. No model is fitted
 # again.
 
 counts, errors = [0, 1, 3, 10], {"dualview": [], "mixed model": [], "mean of all": []}
@@ -102,6 +102,6 @@ for n, at in ((0, 0), (10, 3)):
     print(f"{n} pupils seen: dualview is {abs(gap):.3f} points {'better' if gap > 0 else 'worse'} than the mixed model.")
 
 # %%
-# Differences of this size are small beside the spread of pupils inside a school, which no model of
-# schools can predict. Features help both models at zero observations; where straight lines describe
-# what they tell, a mixed model needs no clusters.
+# Differences of this size are small compared with the spread of pupils inside a school, which no
+# model of schools can predict. Features help both models at zero observations. If their effects are
+# linear, a mixed model needs no clusters.

@@ -2,10 +2,10 @@
 A table with missing cells and categories
 =========================================
 
-**What is in the gaps?** Real data: penguins of three species with bills, flippers, body mass, sex
-and island (``penguins`` of R's palmerpenguins). A fifth of the cells is hidden. The rival is what
-scikit-learn offers: ``IterativeImputer`` for the numbers, with the categories as dummies, and the
-most frequent level for the categories.
+**What are the missing values?** Real data: penguins of three species with bills, flippers, body
+mass, sex and island (``penguins`` of R's palmerpenguins). A fifth of the cells is hidden. The
+baseline is scikit-learn: ``IterativeImputer`` for the numbers, with the categories as dummy
+variables, and the most frequent level for the categories.
 
 This example needs ``pip install 'dualview[examples]'``.
 """
@@ -29,7 +29,7 @@ table = penguins.mask(hidden)
 table[levels] = table[levels].astype(object)
 
 # %%
-# The codebook: what dualview takes each column for.
+# The codebook: the kind of each column.
 
 print(dv.describe_columns(table)[["column", "kind", "levels", "missing"]].to_string(index=False))
 
@@ -42,13 +42,13 @@ filled = model.impute()
 print(filled.cells.head())
 
 # %%
-# The clusters, which the model has not been told to look for, beside the species (where they are
-# known):
+# The clusters and the species, of penguins whose species is known. The species is one of the columns
+# of the table, but a fifth of its cells is hidden.
 
 print(pd.crosstab(penguins["species"], pd.Series(model.labels_, name="cluster")))
 
 # %%
-# The rival.
+# The baseline.
 
 with_dummies = pd.concat([table[numbers], pd.get_dummies(table[levels], dtype=float)], axis=1)
 rival = table.copy()
@@ -57,8 +57,8 @@ for column in levels:
     rival[column] = table[column].fillna(table[column].mode()[0])
 
 # %%
-# Errors of the hidden numbers, in units of each column's standard deviation, and the share of
-# hidden levels that are wrong.
+# The error of the hidden numbers, in standard deviations of each column, and the share of hidden
+# levels that are wrong.
 
 sd = penguins[numbers].std()
 rows = []
@@ -70,7 +70,7 @@ scores = pd.DataFrame(rows, columns=["", "RMSE of numbers", "wrong levels"]).set
 print(scores.round(3))
 
 # %%
-# The picture: hidden bill lengths against what was filled in, with 80 % intervals.
+# The picture: hidden bill lengths and imputed values, with 80 % intervals.
 
 cells = filled.cells.query("column == 'bill_length_mm'").set_index("user")
 cells = cells.loc[[user for user in cells.index if hidden[user, penguins.columns.get_loc("bill_length_mm")]]]
@@ -78,7 +78,7 @@ truth, value = penguins["bill_length_mm"][cells.index], cells["value"].astype(fl
 figure, ax = plt.subplots(figsize=(5, 4.5), layout="constrained")
 ax.errorbar(truth, value, yerr=[value - cells["low_80"], cells["high_80"] - value], fmt="o", markersize=4, linewidth=0.7)
 ax.plot([33, 58], [33, 58], color="0.5", linewidth=0.8)
-ax.set(xlabel="hidden bill length (mm)", ylabel="filled in, with 80 % interval")
+ax.set(xlabel="hidden bill length (mm)", ylabel="imputed, with 80 % interval")
 inside = ((cells["low_80"] <= truth) & (truth <= cells["high_80"])).mean()
 
 # %%
@@ -87,4 +87,4 @@ inside = ((cells["low_80"] <= truth) & (truth <= cells["high_80"])).mean()
 for column in scores.columns:
     a, b = scores[column]
     print(f"{column}: dualview {a:.3f}, scikit-learn {b:.3f}: {'dualview' if a < b else 'scikit-learn'} is better")
-print(f"80 % intervals of hidden bill lengths hold the truth in {inside:.0%} of cases; the rival has none.")
+print(f"The 80 % intervals contain {inside:.0%} of the hidden bill lengths; the baseline has no intervals.")

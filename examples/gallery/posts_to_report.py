@@ -2,14 +2,15 @@
 From posts to a report
 ======================
 
-**Which roles are there in a forum, what do they bring, and does it predict?** From a file of posts
-to a page for a colleague, in one command. The posts are made up: members of four roles, heavy
-tails, sections, bots. The rivals see the same threads: a ridge regression on participants and
-covariates, and the covariates alone.
+**Which roles does a forum have, what do they contribute, and do they predict?** From a file of posts
+to a page for a colleague, in one command. The posts are simulated: members in four roles, with
+heavy-tailed activity, sections and bots. The baselines see the same threads: a ridge regression on
+participants and covariates, and a regression on the covariates alone.
 
 This example needs ``pip install 'dualview[forum,cli]'``.
 """
 
+import contextlib
 import json
 import tempfile
 from pathlib import Path
@@ -26,15 +27,15 @@ posts.to_csv(folder / "posts.csv", index=False)
 print(posts[["thread", "user", "time", "section", "text_length"]].head(3).to_string(index=False))
 
 # %%
-# The command, as a shell would run it: ``dualview forum posts.csv --out run --max-draws 1000
-# --draws 500 --quiet``.
+# The command, as a shell would run it in the folder of the posts:
 
-command = ["forum", str(folder / "posts.csv"), "--out", str(folder / "run"), "--draws", "500", "--max-draws", "1000", "--quiet"]
-assert main(command) == 0
+command = "forum posts.csv --out run --draws 500 --max-draws 1000 --quiet"
+with contextlib.chdir(folder):
+    assert main(command.split()) == 0
 
 # %%
-# What each role brings: the change of the logarithm of a thread's length that comes with a member
-# among its first posts.
+# The power of each role: the change in the log length of a thread if a member is among its first
+# posts.
 
 roles = json.loads((folder / "run" / "roles.json").read_text())["roles"]
 people = pd.read_csv(folder / "run" / "users.csv")
@@ -49,11 +50,11 @@ ax.axvline(0.0, color="black", linewidth=0.8)
 ax.set_xlabel("power: median and 95 % interval")
 
 # %%
-# The verdict on the last fifth of the threads, as the program writes it:
+# The verdict on the last fifth of the threads, as written by the program:
 
 evaluation = json.loads((folder / "run" / "evaluation.json").read_text())
 print(evaluation["verdict"])
 
 # %%
 # ``run/report.html`` is one page with roles, powers, a map and a table of users, predictions and
-# diagnostics. It opens without a network. :doc:`/live-report` shows that of a larger forum.
+# diagnostics. It opens offline. :doc:`/live-report` shows the page of a larger forum.

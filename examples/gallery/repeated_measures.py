@@ -2,10 +2,10 @@
 Repeated measures
 =================
 
-**Who reacts how to lack of sleep, and what will the next measurement be?** Real data: reaction
-times of 18 people over ten days with three hours of sleep a night (``sleepstudy`` of R's lme4).
-Each person has a line of their own. Half of everybody's days are held out. The rival is a linear
-mixed model.
+**How does each person react to lack of sleep, and what will the next measurement be?** Real data:
+reaction times of 18 people over ten days with three hours of sleep per night (``sleepstudy`` of R's
+lme4). Each person has an individual regression line. Half of each person's days are held out. The
+baseline is a linear mixed model.
 
 This example needs ``pip install 'dualview[examples]'``.
 """
@@ -29,7 +29,7 @@ for u in range(18):
     train[rng.permutation(np.flatnonzero(person == u))[:5]] = True
 
 # %%
-# Fit, with a noise of each cluster's own: some people are more regular than others.
+# Fit with a separate noise for each cluster: some people are more regular than others.
 
 behavior = dv.UserRegression(person[train], days[train], reaction[train], intercept=True, noise="cluster")
 model = dv.DualViewMixture(n_draws=500, max_draws=5000, random_state=0).fit(None, behavior)
@@ -37,7 +37,7 @@ print(model.posterior_.verdict())
 print(f"Clusters found: {model.n_clusters_}")
 
 # %%
-# The rival, with its predictive variance: noise and uncertainty of each person's line.
+# The baseline, with its predictive variance: noise plus the uncertainty of each person's line.
 
 line = np.column_stack([np.ones(len(days)), days])
 with warnings.catch_warnings():
@@ -50,8 +50,8 @@ mean = rows @ mixed.fe_params + (rows * effects[who]).sum(axis=1)
 variance = mixed.scale + np.einsum("nq,nqr,nr->n", rows, spread[who], rows)
 
 # %%
-# Scores of the held-out days: error of the point prediction, negative log-likelihood of the whole
-# distribution (less is better), and the share of 90 % intervals that hold the truth.
+# Scores on the held-out days: error of the point prediction, negative log-likelihood of the
+# predictive distribution (lower is better), and the coverage of 90 % intervals.
 
 predicted = model.predict_outcome(dv.UserRegression(who, days[~train], intercept=True, n_users=18))
 low, high = predicted.interval(0.9).T
@@ -67,7 +67,7 @@ scores = pd.DataFrame(
 print(scores.round(3))
 
 # %%
-# The picture: six people, the days learned from (filled), those held out (open), and 90 % intervals
+# The picture: six people, with training days (filled), held-out days (open), and 90 % intervals
 # for every day.
 
 figure, axes = plt.subplots(2, 3, figsize=(9, 5), sharex=True, sharey=True, layout="constrained")
@@ -84,8 +84,8 @@ figure.supxlabel("days of little sleep")
 figure.supylabel("reaction time (ms)")
 
 # %%
-# The verdict. One split of a small set proves little; :doc:`/behaviors` has the same comparison
-# over five splits and four sets.
+# The verdict. One split of a small data set proves little; :doc:`/behaviors` has the same comparison
+# over five splits of four data sets.
 
 gain = scores.loc["mixed model", "NLL"] - scores.loc["dualview", "NLL"]
-print(f"dualview {'wins' if gain > 0 else 'loses'} by {abs(gain):.3f} nats for each held-out day.")
+print(f"dualview {'wins' if gain > 0 else 'loses'} by {abs(gain):.3f} nats per held-out day.")

@@ -1,10 +1,10 @@
 """
-Features that say nothing
-=========================
+Features unrelated to behavior
+==============================
 
-**What if features have nothing to do with behavior?** A null result, on purpose: the forum of
-:doc:`roles`, with the rows of the features shuffled among the users. The rival is the same model
-without features (``X=None``, everybody in one cluster), which cannot be misled.
+**What if features have nothing to do with behavior?** A null result, on purpose: forums like that
+of :doc:`roles`, with the rows of the features shuffled among the users. The baseline is a model
+without features (``X=None``, all users in one cluster), which they cannot mislead.
 """
 
 import matplotlib.pyplot as plt
@@ -25,10 +25,10 @@ for seed in range(3):
         model = dv.DualViewMixture(**settings).fit(X, behavior)
         gains[name].append(floor - model.predict_outcome(forum.test.participation).nll(forum.test.outcome))
         converged += model.posterior_.converged
-print(f"{converged} of 6 fits converged within {settings['max_draws']:,} draws of each chain.")
+print(f"{converged} of 6 fits converged within {settings['max_draws']:,} draws per chain.")
 
 # %%
-# The gain over the model without features, in nats for each later thread; above 0 features help.
+# The gain over the model without features, in nats per later thread. Above 0, features help.
 
 for name, values in gains.items():
     error = np.std(values, ddof=1) / np.sqrt(3)
@@ -43,7 +43,7 @@ for y, (values, marker) in enumerate(zip(gains.values(), "o^", strict=True)):
 ax.axvline(0.0, color="black", linewidth=0.8)
 ax.set_yticks(range(2), gains)
 ax.set_ylim(-0.6, 1.6)
-ax.set_xlabel("gain in log density of a later thread, over no features")
+ax.set_xlabel("gain over no features, nats per later thread")
 
 # %%
 # The verdict.
@@ -51,4 +51,4 @@ ax.set_xlabel("gain in log density of a later thread, over no features")
 lost = np.mean(gains["shuffled features"])
 error = np.std(gains["shuffled features"], ddof=1) / np.sqrt(3)
 word = "no clear difference" if abs(lost) < 2 * error else "a clear gain" if lost > 0 else "a clear loss"
-print(f"Useless features: {lost:+.3f} ± {error:.3f} nats for each thread over three forums, {word}.")
+print(f"Useless features: {lost:+.3f} ± {error:.3f} nats per thread over three forums, {word}.")

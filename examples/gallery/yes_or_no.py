@@ -2,10 +2,10 @@
 Yes-or-no answers
 =================
 
-**Who would curse, scold or shout?** Real data: the first 80 of 316 people and 24 situations (``VerbAgg`` of R's
-lme4). Each person said whether they would react with verbal aggression. Features of a person are
-gender and a score of anger. A third of everybody's answers is held out. The rival is a logistic
-regression with an effect of each person, its penalty chosen by cross-validation.
+**Who would curse, scold or shout?** Real data: the first 80 of 316 people and 24 situations
+(``VerbAgg`` of R's lme4). Each person said whether they would react with verbal aggression. Features
+of a person are gender and a score of anger. A third of the answers is held out. The baseline is a
+logistic regression with an effect of each person and a penalty chosen by cross-validation.
 
 This example needs ``pip install 'dualview[examples]'``.
 """
@@ -29,9 +29,9 @@ people = answers.drop_duplicates("id").sort_values("id", key=lambda ids: ids.ast
 features = pd.DataFrame({"anger": people["Anger"].to_numpy(float), "gender": people["Gender"].astype(str).to_numpy()})
 
 # %%
-# What an answer depends on: what one would do (curse, scold, shout), whose fault it is, and whether
-# one wants to or really does it. Each person has a vector of their own: how they answer in general,
-# and how much each of these matters to them.
+# An answer depends on the reaction (curse, scold, shout), on whose fault the situation is, and on
+# whether one would want to react or really do it. Each person has an individual latent vector: an
+# intercept, and how much each of these matters to the person.
 
 design = pd.DataFrame(
     {
@@ -47,8 +47,8 @@ model = dv.DualViewMixture(n_draws=500, max_draws=1000, random_state=0).fit(feat
 print(model.posterior_.verdict())
 
 # %%
-# The rivals: one regression for all with the features, and one with an effect of each person
-# besides.
+# The baselines: one regression for all with the features, and the same with an effect of each
+# person.
 
 common = np.column_stack([design, features["anger"].to_numpy()[person] / 10, features["gender"].to_numpy()[person] == "M"])
 dummies = sparse.csr_array((np.ones(len(person)), (np.arange(len(person)), person)))
@@ -73,10 +73,10 @@ for name, loss in losses.items():
     print(f"{name:<13} {loss:.3f}")
 
 # %%
-# The picture: log odds of each person, by anger score. What matters to whom is in
+# The picture: each person's log odds, by anger score. The other coefficients are in
 # ``model.latent_``.
 
-general, scold = model.latent_[:, 0], model.latent_[:, 2]
+general = model.latent_[:, 0]
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for gender, marker in (("F", "o"), ("M", "^")):
     mine = (features["gender"] == gender).to_numpy()
@@ -85,8 +85,7 @@ ax.set(xlabel="anger score", ylabel="log odds of yes: cursing, others' fault, wa
 ax.legend(title="gender")
 
 # %%
-# The verdict, and how sure it is: the difference of log losses, answer by answer, with its standard
-# error.
+# The verdict: the difference of log losses, answer by answer, with its standard error.
 
 
 def by_answer(name):
@@ -97,4 +96,4 @@ def by_answer(name):
 difference = by_answer("with persons") - by_answer("dualview")
 error = difference.std(ddof=1) / np.sqrt(len(difference))
 sure = "no clear difference" if abs(difference.mean()) < 2 * error else "better" if difference.mean() > 0 else "worse"
-print(f"dualview against the regression with persons: {difference.mean():+.3f} ± {error:.3f}, {sure}.")
+print(f"dualview against the regression with persons: {difference.mean():+.3f} ± {error:.3f} nats per answer, {sure}.")

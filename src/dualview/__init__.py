@@ -1,4 +1,4 @@
-"""Clusters of users from features you can see and behaviours you can only see through their effects."""
+"""Clusters of users, from features you can see and behavior you can see only through its effects."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Simulation-based calibration: are posteriors of this model, on data like these, as sure as they should be?
+"""Simulation-based calibration: are posteriors of this model calibrated on data like these?
 
 Parameters are drawn from the prior, data from the parameters, and the model is fitted to the data. The rank of a true value
 among draws of its posterior is then uniform (Talts et al. 2018), whatever the model: if it is not, the sampler is wrong, or the
@@ -42,11 +42,11 @@ class Calibration:
     Attributes
     ----------
     ranks : DataFrame (n, quantities)
-        From 0 to ``n_draws``, uniform where the posterior is calibrated.
+        From 0 to ``n_draws``, uniform if the posterior is calibrated.
     n_draws : int
         Draws of each posterior.
     n_left_out : int
-        Data sets with numbers too large to compute with; others took their place.
+        Data sets with numbers too large to compute with, which were replaced by others.
     """
 
     ranks: pd.DataFrame
@@ -91,21 +91,21 @@ def calibrate(
 ) -> Calibration:
     """Simulation-based calibration of a fitted model: n data sets of its size from its prior, each fitted.
 
-    Users, threads and designs are those of the fit, and so are the constants of the priors; features and outcomes are drawn.
+    Users, threads, designs and the constants of the priors are those of the fit; features and outcomes are simulated.
 
     Parameters
     ----------
     model : fitted DualViewMixture
-    behavior : behaviour, optional
-        The observations of the fit, for a model that was made from a file.
+    behavior : behavior, optional
+        The observations of the fit, for a model that was loaded from a file.
     n : int
         Number of data sets. 200 take about as long as 200 chains of 900 iterations.
     n_warmup, thin : int
-        Each chain runs n_warmup iterations and then keeps 19 draws, every thin-th: far enough apart to be independent.
+        Each chain runs n_warmup iterations and then keeps 19 draws, every thin-th; they should be nearly independent.
     n_jobs : int, optional
-        Data sets at a time, as joblib takes it; one by default.
+        Data sets to fit in parallel, as in joblib; one by default.
     seed : int
-        Same seed, same ranks.
+        Seed; the same seed gives the same ranks.
 
     Examples
     --------

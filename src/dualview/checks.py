@@ -1,4 +1,4 @@
-"""Checks of input at the door. A message says what was wanted, what came, and what to do."""
+"""Validation of input. A message says what was expected, what was given, and what to do."""
 
 import datetime
 import decimal

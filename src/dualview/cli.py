@@ -27,7 +27,7 @@ def demo(
     max_draws: int | None = None,
     quiet: bool = False,
 ) -> None:
-    """Fit a made-up forum whose truth is known, and show what was found.
+    """Fit a simulated forum and compare the results with the truth.
 
     Writes picture.png, report.md and users.csv. Takes about a minute the first time, most of it for compiling.
 
@@ -48,7 +48,7 @@ def demo(
     max_draws
         Stop after this many draws per chain, kept or not, even without convergence; 100 times --draws by default.
     quiet
-        Print the results only, without progress.
+        Print only the results, no progress.
     """
     from dualview.demo import run
 
@@ -71,10 +71,10 @@ def fit(
     answers: AnswerSettings = AnswerSettings(),
     settings: Settings = Settings(),
 ) -> None:
-    """Fit the model to a table of users and one of what they did. Saves its progress: a run can be killed and resumed.
+    """Fit the model to a table of users and a table of threads or answers. A run can be killed and resumed.
 
-    Files are CSV, TSV or Parquet, compressed or not. Threads can also be a Matrix Market file (.mtx) with a row per thread and
-    a column per user.
+    Files are CSV, TSV or Parquet, compressed or not. Threads can also be a Matrix Market file (.mtx) with one row per thread
+    and one column per user.
 
     Example: dualview fit users.csv threads.csv --out run
 
@@ -83,23 +83,23 @@ def fit(
     Parameters
     ----------
     users
-        Table with a row per user: an id column and features.
+        Table with one row per user: an id column and features.
     threads
-        Table with a row per thread and participant: thread, user, optionally weight, and outcome unless --outcomes has it. With
-        --kind, a row per answer of a user.
+        Table with one row per thread and participant: thread, user, optionally weight, and outcome unless --outcomes has it.
+        With --kind, one row per answer of a user.
     out
         Folder of the run.
     outcomes
-        Table with a row per thread: thread, outcome, optionally covariates. By default they are columns of the threads.
+        Table with one row per thread: thread, outcome, optionally covariates. By default these are columns of the threads.
     covariates
-        Columns with properties of the threads; each has a regression coefficient, outside the mixture.
+        Columns with properties of the threads; each has a regression coefficient outside the mixture.
     intercept
         Add an intercept.
     drop_unknown
         Leave out rows of users who are not in the table of users.
     columns
-        File that says what the columns of the table of users are: continuous, counts, ratings, categories. 'dualview columns'
-        writes one to edit; without it the kinds follow from what the columns hold.
+        File with the kinds of the columns of users: continuous, counts, ratings, categories. 'dualview columns' writes one
+        that you can edit; without it the kinds are detected.
     jobs
         Chains to run in parallel; by default as many as there are cores.
     quiet
@@ -123,18 +123,18 @@ def fit(
 
 
 def columns(users: Path, *, out: Path | None = None, user_column: str = "user") -> None:
-    """What each column of a table of users is: count, category, rating, number. Writes a codebook to look at and to edit.
+    """List the kind of each column of a table of users: count, category, rating, number. Writes a codebook that you can edit.
 
     Example: dualview columns users.csv --out columns.toml
 
     Parameters
     ----------
     users
-        A row per user: an id column and features, as CSV, TSV or Parquet.
+        Table with one row per user: an id column and features, as CSV, TSV or Parquet.
     out
-        The TOML file to write. By default it is printed.
+        TOML file to write. By default it is printed.
     user_column
-        What the column of user ids is called.
+        Name of the column with user ids.
     """
     from dualview.runs.codebook import write_codebook
 
@@ -150,9 +150,9 @@ def resume(
     jobs: int = -1,
     quiet: bool = False,
 ) -> None:
-    """Continue a run that was stopped or killed; its draws are the same as without the interruption.
+    """Continue a run that was stopped or killed; the draws are the same as without the interruption.
 
-    For a run of dualview forum, roles, scores, predictions and report are made again as well.
+    For a run of dualview forum, roles, scores, predictions and the report are also made again.
 
     Example: dualview resume run
 
@@ -194,9 +194,8 @@ def predict(
 ) -> None:
     """Predict the outcomes of new threads, or new answers, of the run's users.
 
-    Writes median, mean, standard deviation and interval for each; where outcomes are known, also their log densities and levels
-    (values of the predictive distribution function). Of answers that are yes or no, and of choices: probabilities and their
-    intervals.
+    Writes median, mean, standard deviation and interval for each; if outcomes are known, also their log densities and levels
+    (values of the predictive distribution function). For yes-or-no answers and choices: probabilities with intervals.
 
     Example: dualview predict run new_threads.csv --out predictions.csv
 
@@ -205,11 +204,11 @@ def predict(
     run
         Folder of a finished run.
     threads
-        Table like that of the fit; outcomes are optional.
+        Table in the format of the fit; outcomes are optional.
     out
         File to write; predictions.csv in the run's folder by default.
     outcomes
-        Table with a row per thread: thread, covariates, optionally outcome. By default they are columns of the threads.
+        Table with one row per thread: thread, covariates, optionally outcome. By default these are columns of the threads.
     probability
         Probability of the interval.
     drop_unknown
@@ -222,7 +221,7 @@ def predict(
 
 
 def summary(run: Path, *, json: bool = False) -> None:
-    """Clusters, their sizes and profiles, and whether the chains have converged.
+    """Print the clusters, their sizes and profiles, and whether the chains have converged.
 
     Example: dualview summary run --json
 
@@ -242,20 +241,20 @@ def summary(run: Path, *, json: bool = False) -> None:
 
 
 def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "observation", out: Path | None = None) -> None:
-    """Rank runs of the same threads or answers by leave-one-out scores: with a link and without, with other clusters.
+    """Rank runs on the same threads or answers by leave-one-out scores (PSIS-LOO).
 
-    elpd is the sum of the scores (more is better), behind is the difference from the best run, and unsure is the number of
-    threads or answers whose score is unreliable. Reports of the runs will show the table.
+    elpd is the sum of the scores (higher is better), behind is the difference from the best run, and unsure is the number of
+    threads or answers with an unreliable score. Reports of the runs will show the table.
 
     Example: dualview compare run linked
 
     Parameters
     ----------
     runs
-        Folders of two finished runs or more.
+        Folders of two or more finished runs.
     by
-        What is left out: an observation, that is a thread or an answer, or all of a user, who is then predicted like a new one.
-        Scores by user are printed, and written to a file only with --out.
+        What is left out: one observation (a thread or an answer), or all observations of a user, who is then predicted like a
+        new user. Scores by user are printed; they are written to a file only with --out.
     out
         File to write the table to, as JSON; comparison.json in the folder of each run by default.
     """
@@ -284,7 +283,7 @@ def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
     run
         Folder of a finished run.
     refit
-        Also fit the features alone and the threads alone, with short chains, to see whether both ask for the same clusters.
+        Also fit the features alone and the threads alone, with short chains, to see whether both suggest the same clusters.
     seed
         Random seed; the same seed gives the same results.
     """
@@ -320,7 +319,7 @@ def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()
     out
         File to write; report.html in the run's folder by default.
     against
-        Other runs of the same threads or answers, to say which predicts best; saved as comparison.json in the run's folder.
+        Other runs on the same threads or answers, to show which predicts best; saved as comparison.json in the run's folder.
     """
     from dualview.report import write_report
 
@@ -339,7 +338,7 @@ def reproduce(
     """Run the paper's experiments and compare the results with the published numbers.
 
     Writes results.csv, figures and report.md. If it is killed, the same command continues. "all" takes about 40 minutes of CPU
-    time, shared by the cores; --quick takes about two, and the very first run a minute more for compiling.
+    time, divided by the number of cores; --quick takes about two, and the very first run one more for compiling.
 
     Example: dualview reproduce all --out reproduced --quick
 
@@ -349,7 +348,7 @@ def reproduce(
         Studies: all (= agreement disagreement iris cost), or any of agreement, disagreement, iris, cost, models, information,
         starts, sensitivity, randomised, unstructured, overlap, shapes, users, draws, baselines.
     out
-        Folder for the results. Later studies can use the same one.
+        Folder for the results. Later studies can use the same folder.
     quick
         Few sizes, two repetitions, short chains.
     seed
@@ -357,7 +356,7 @@ def reproduce(
     jobs
         Fits to run in parallel; by default as many as there are cores.
     quiet
-        Print the results only, without progress.
+        Print only the results, no progress.
     """
     from dualview.experiments.reproduce import run
 
@@ -377,20 +376,20 @@ def forum(
 ) -> None:
     """Find roles in a file of posts, with their catalytic power, and compare predictions of later threads with simpler models.
 
-    Reads CSV, JSON lines and Parquet, plain or compressed (gz, zst, bz2, xz). Columns are guessed from the names that Reddit,
-    Discourse and Zulip exports use. Running the same command again continues a run that was stopped. In the sampler's options,
-    clusters are roles and latent coefficients are catalytic powers.
+    Reads CSV, JSON Lines and Parquet, plain or compressed (gz, zst, bz2, xz). Columns are recognized by the names that exports
+    from Reddit, Discourse and Zulip use. The same command continues a run that was stopped. In the sampler's options, clusters
+    are roles and latent coefficients are catalytic powers.
 
     Example: dualview forum --example --out run
 
     Parameters
     ----------
     posts
-        File with a row per post: thread, user, time and, where available, parent, section, score, text or its length.
+        File with one row per post: thread, user, time and, if available, parent, section, score, text or its length.
     out
         Folder of the run.
     example
-        Use a made-up forum of about 30,000 posts, which is written to posts.csv in the run's folder.
+        Simulate a forum of about 30,000 posts, written to posts.csv in the run's folder.
     jobs
         Chains to run in parallel; by default as many as there are cores.
     quiet

@@ -50,7 +50,7 @@ def program(line: CommandLine) -> "cyclopts.App":
 
     app = cyclopts.App(
         "dualview",
-        help="Clusters of users from features you can see and behaviours you can only see through their effects.",
+        help="Clusters of users, from features you can see and behavior you can see only through its effects.",
         version=__version__,
         help_format="plaintext",
         default_parameter=cyclopts.Parameter(negative="", show_default=lambda value: None if value == () else value),

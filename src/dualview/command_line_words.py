@@ -1,4 +1,4 @@
-"""Messages of the library in the words of the command line: options for arguments, the file of --columns for ``columns=``."""
+"""Messages of the library for the command line: options instead of arguments, the file of --columns instead of ``columns=``."""
 
 import re
 from collections.abc import Sequence

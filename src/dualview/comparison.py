@@ -46,28 +46,29 @@ class Scores(NamedTuple):
 
 
 def compare(models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: str = "observation") -> pd.DataFrame:
-    """Rank fits to the same data by how well each predicts what it has not seen.
+    """Rank fits to the same data by leave-one-out cross-validation.
 
-    Leave-one-out cross-validation without fitting again (PSIS-LOO): the score of an observation is its log density given all
-    others. Latent coefficients are integrated out before draws are weighted, so that no observation is predicted by a
-    coefficient that it has itself decided. Every fit must be to the same observations with the same outcomes. Draws of a chain
-    depend on each other: each tail is smoothed by its own relative effective sample size.
+    The scores are computed from the draws without fitting again (PSIS-LOO): the score of an observation is its log density
+    given all others. Latent coefficients are integrated out before draws are weighted, so that no observation is predicted by
+    a coefficient that it has influenced. Every fit must be to the same observations with the same outcomes. Draws of a chain
+    are dependent: each tail is smoothed with its own relative effective sample size.
 
     Parameters
     ----------
     models : dict of name to fitted DualViewMixture
-    behavior : behaviour, optional
-        The observations, for models that were read from files and do not hold them.
+    behavior : behavior, optional
+        The observations, for models that were loaded from files and do not contain them.
     by : "observation" or "user"
-        What is left out. "user": all observations of a user, predicted from its features and everybody else's data. It is the
-        score that matters for users who are still to come. A user with many observations leaves little to weigh draws by, and
+        What is left out. "user": all observations of a user, predicted from the user's features and the other users' data. This
+        is the score that matters for future users. With many observations per user, importance sampling is unreliable, and
         many users are then unsure.
 
     Returns
     -------
-    DataFrame, the highest score first, by name: elpd (sum of scores, more is better), se, p (effective number of parameters),
-    difference to the first with its standard error, unsure (observations, or users, whose score is unreliable), and note, in
-    words. A place in the order is sure only where neither the fit nor the first has unsure ones: the note says so otherwise.
+    DataFrame, the highest score first, by name: elpd (sum of scores, higher is better), se, p (effective number of parameters),
+    difference from the first with its standard error, unsure (number of observations, or users, with an unreliable score), and
+    note, in words. A rank is certain only if neither the fit nor the first one has unsure observations; otherwise the note says
+    so.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def compare(models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: 
     ('dual', ['elpd', 'se', 'p'])
     """
     if len(models) < 2:
-        raise InputError(f"compare takes two fitted models or more, by name; got {len(models)}.")
+        raise InputError(f"compare takes two or more fitted models, by name; got {len(models)}.")
     if by not in _SCORED:
         raise InputError(f"by must be {' or '.join(map(repr, _SCORED))}; got {by!r}.")
     behaviors = {name: _observations(model, behavior) for name, model in models.items()}
@@ -98,7 +99,7 @@ def compare(models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: 
 def _observations(model: DualViewMixture, behavior: Any) -> Any:
     found = getattr(model, "behavior_", None) if behavior is None else behavior
     if found is None:
-        raise InputError("compare needs fits with a behaviour: it is the observations of behaviour that are predicted.")
+        raise InputError("compare needs fits with a behavior: it predicts the observations of the behavior.")
     return found
 
 
@@ -123,7 +124,7 @@ def _check_draws(n_draws: dict[str, int]) -> None:
 
 
 def observation_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
-    """Leave-one-out scores of the observations of a fit, with latent vectors integrated out where the behaviour can do that."""
+    """Leave-one-out scores of the observations of a fit, with latent vectors integrated out where the behavior can do that."""
     observations = _observations(model, behavior)
     given = log_likelihoods(model, observations)
     integrated = left_out_densities(model.posterior_, observations)
@@ -224,10 +225,10 @@ def _row(score: Scores, best: Scores, what: str) -> dict[str, Any]:
 
 
 def standing(difference: float, error: float, unsure: bool = False) -> str:
-    """What a difference to the first fit means, given its standard error and whether it rests on unreliable scores."""
+    """What a difference from the best fit means, given its standard error and whether it depends on unreliable scores."""
     if unsure:
-        return "highest score, not sure" if difference == 0.0 else "place not sure"
-    return "best" if difference == 0.0 else "clearly behind" if difference > 2 * error else "not told apart from the best"
+        return "highest score, uncertain" if difference == 0.0 else "rank uncertain"
+    return "best" if difference == 0.0 else "clearly behind" if difference > 2 * error else "not distinguishable from the best"
 
 
 def _note(standing: str, unsure: int, n: int, what: str) -> str:

@@ -1,7 +1,7 @@
 """Cross-validation over observations with scikit-learn's own tools.
 
-scikit-learn cuts X and y by rows, which are users here; the observations of a behaviour are shared between users and are cut
-otherwise. An estimator whose rows are the observations lets ``cross_val_score`` and ``GridSearchCV`` cut them.
+scikit-learn splits X and y by rows, which are users here; the observations of a behavior are shared between users and must be
+split differently. An estimator whose rows are the observations lets ``cross_val_score`` and ``GridSearchCV`` split them.
 """
 
 from typing import Any, Self
@@ -16,18 +16,18 @@ from dualview.errors import InputError
 
 
 class OverObservations(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose samples are the observations of a behaviour, for scikit-learn's searches and splitters.
+    """Estimator whose samples are the observations of a behavior, for scikit-learn's searches and splitters.
 
-    Its X is ``over.positions``, the observations by position; parts of it are what a splitter gives. ``score`` is the mean log
+    Its X is ``over.positions``, the positions of the observations, which a splitter divides. ``score`` is the mean log
     predictive density of the held-out outcomes, ``estimator.score(features, behavior.take(positions))``.
 
     Parameters
     ----------
     estimator : DualViewMixture or a pipeline that ends in one
-        What is fitted, as a clone. Its parameters are ``estimator__n_clusters`` and so on in a search.
+        The model; a clone is fitted. In a search its parameters are ``estimator__n_clusters`` and so on.
     features : array or DataFrame (U, D), optional
         Features of the users, the same in every fit.
-    behavior : behaviour
+    behavior : behavior
         The observations with their outcomes.
 
     Attributes
@@ -58,7 +58,8 @@ class OverObservations(BaseEstimator):  # type: ignore[misc]
     @property
     def _observations(self) -> Any:
         if not isinstance(self.behavior, Behavior):
-            raise InputError(f"behavior must be a behaviour with outcomes; got {type(self.behavior).__name__}.")
+            got = type(self.behavior).__name__
+            raise InputError(f"behavior must have outcomes, such as SharedOutcome(participation, outcome); got {got}.")
         return self.behavior
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002

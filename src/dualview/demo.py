@@ -1,4 +1,4 @@
-"""The demonstration: a made-up forum whose truth is known, fitted, scored, drawn and written down."""
+"""The demonstration: a simulated forum whose truth is known, fitted, scored, drawn and written down."""
 
 import csv
 import io
@@ -150,7 +150,7 @@ def _summary(findings: _Findings) -> str:
         *(f"{s.model:<11}  {s.nll:8.3f}   {s.correlation:11.3f}   {s.rmse:4.1f}" for s in findings.scores),
         f"noise alone  {findings.floor:8.3f}",
         "",
-        *(f"{s.model}, {s.n_iterations:,} iterations a chain. {s.verdict}" for s in findings.scores),
+        *(f"{s.model}, {s.n_iterations:,} iterations per chain. {s.verdict}" for s in findings.scores),
     ]
     return "\n".join(lines)
 
@@ -158,14 +158,14 @@ def _summary(findings: _Findings) -> str:
 _REPORT = """\
 # A forum whose truth is known
 
-{n_users} made-up users in {n_true} clusters. Members of a cluster are alike in two features and in a latent coefficient: what
+{n_users} simulated users in {n_true} clusters. Members of a cluster are alike in two features and in a latent coefficient: what
 a user adds to the outcome of a thread. The model sees the features, who took part in which thread and the outcomes of the
-threads. It sees neither the clusters nor the coefficients, and it is not told how many clusters there are.
+threads. It sees neither the clusters nor the coefficients, and it does not know the number of clusters.
 
-![Users by features and by latent coefficients, coloured by cluster](picture.png)
+![Users by features and by latent coefficients, colored by cluster](picture.png)
 
 Left: users by their features. Right: each user's coefficient, posterior median with 95 % interval; black ticks are the truth.
-Colours and markers are the clusters found.
+Colors and markers are the estimated clusters.
 
 ## Clusters
 
@@ -178,9 +178,9 @@ The truth has {n_true} clusters, the partition estimate {n_found}, an average dr
 
 {scores}
 
-*Test NLL* is the negative log-likelihood per test thread, less is better. *Dual-DP* uses features and threads and infers the
-clusters; *single* uses the threads alone and has everybody in one cluster. *Noise alone* is the entropy of the noise,
-½ ln(2πe · {noise_variance:g}): the score to expect of somebody who knows every coefficient and the noise. *Correlation* and
+*Test NLL* is the negative log-likelihood per test thread, lower is better. *Dual-DP* uses features and threads and infers the
+number of clusters; *single* uses only the threads and has all users in one cluster. *Noise alone* is the entropy of the noise,
+½ ln(2πe · {noise_variance:g}): the expected score if every coefficient and the noise variance were known. *Correlation* and
 *RMSE* compare the posterior medians of the coefficients with the truth, user by user.
 
 ## Can it be trusted?
@@ -214,7 +214,7 @@ def _report(findings: _Findings, command: str) -> str:
             ["model", "test NLL", "correlation", "RMSE"], [*scores, ["noise alone", f"{findings.floor:.3f}", "", ""]]
         ),
         noise_variance=_NOISE_VARIANCE,
-        verdicts="\n".join(f"- *{s.model}*, {s.n_iterations:,} iterations a chain. {s.verdict}" for s in findings.scores),
+        verdicts="\n".join(f"- *{s.model}*, {s.n_iterations:,} iterations per chain. {s.verdict}" for s in findings.scores),
         command=command,
         versions=", ".join(versions),
     )

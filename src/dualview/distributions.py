@@ -1,4 +1,4 @@
-"""The distributions of the model in its own parametrisation (docs/model.md: N by covariance, W and G by expectation).
+"""The distributions of the model in its own parametrization (docs/model.md: N by covariance, W and G by expectation).
 
 Each says its log density; normal and Wishart take what conjugate updates produce, so nothing is inverted. Wishart and G also
 give the expectations that a variational approximation is made of.

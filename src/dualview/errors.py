@@ -1,4 +1,4 @@
-"""What can go wrong, by name."""
+"""Errors and warnings of the package."""
 
 
 class DualViewError(Exception):
@@ -6,11 +6,11 @@ class DualViewError(Exception):
 
 
 class InputError(DualViewError, ValueError):
-    """The input is not what was wanted; the message says what was, what came and what to do."""
+    """The input is invalid; the message says what was expected, what was given and what to do."""
 
 
 class InputTypeError(InputError, TypeError):
-    """The input holds things of a kind that cannot be numbers."""
+    """The input contains values of a type that cannot be converted to numbers."""
 
 
 class DegenerateError(DualViewError, ArithmeticError):
@@ -18,15 +18,15 @@ class DegenerateError(DualViewError, ArithmeticError):
 
 
 class DataWarning(UserWarning):
-    """The input is usable, but something about it deserves a look."""
+    """The input is usable, but the message names something to check."""
 
 
 class FileError(DualViewError, OSError):
-    """A file cannot be read or written; the message says which and why."""
+    """A file cannot be read or written; the message names it and the reason."""
 
 
 class ConvergenceWarning(UserWarning):
-    """The chains have not converged; the message says what has not and what to do."""
+    """The chains have not converged; the message names the quantities and says what to do."""
 
 
 class MissingExtraError(DualViewError, ImportError):

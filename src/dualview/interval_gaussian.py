@@ -1,4 +1,4 @@
-"""Mean and covariance of one Gaussian, of whose draws each cell is exact, missing or known to an interval, (M14).
+"""Mean and covariance of a Gaussian from cells that are exact, missing or known up to an interval, (M14).
 
 Shapes: low, high (U, D). What is fitted here are the constants (m, Σ) of a Gaussian view's prior.
 """
@@ -60,7 +60,7 @@ def fit_gaussian(low: Array, high: Array, names: list[str] | None = None) -> Gau
     Other intervals: variational EM. The interval cells of a user are taken as independent given the parameters, each normal
     and truncated to its interval. It is maximum likelihood for a single column; between columns of wide intervals,
     correlations come out too small, and where they are strong variances do, too. A column with such intervals gets one user
-    more, at their centre and with their spread: the likelihood of intervals that are all open on one side, or that share a
+    more, at their center and with their spread: the likelihood of intervals that are all open on one side, or that share a
     point, has no maximum of its own. So does every column where users with all cells are too few for a maximum.
 
     Raises InputError for a column without spread and for linearly dependent columns, which ``names`` name.
@@ -82,7 +82,7 @@ def fit_gaussian(low: Array, high: Array, names: list[str] | None = None) -> Gau
 
 
 def _start(low: Array, high: Array, names: list[str]) -> tuple[Array, Array]:
-    """Centre and spread (D,) of the columns, from the intervals' middles, or from their only ends."""
+    """Center and spread (D,) of the columns, from the intervals' middles, or from their only ends."""
     middle = _middles(low, high)
     with np.errstate(invalid="ignore"):
         width = np.where(np.isfinite(high - low), high - low, 0.0)

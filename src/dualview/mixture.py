@@ -1,6 +1,6 @@
-"""DualViewMixture: the front door, by scikit-learn's conventions.
+"""DualViewMixture: the estimator, by scikit-learn's conventions.
 
-X (U, D) features; the behaviour travels in y, as an object with a length of U.
+X (U, D) features; the behavior is passed as y, an object of length U.
 """
 
 import contextlib
@@ -43,110 +43,109 @@ _FEW_USERS = 20  # with fewer, the clusters that chains start from are more than
 
 
 class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Clusters of users from their features and from their behaviour.
+    """Bayesian mixture model that clusters users by their features and by their behavior.
 
-    A mixture over users with a Gaussian component over the features and one over the latent behaviour, sampled by Gibbs or
-    approximated.
-    Without X there is no feature view, without a behaviour no behaviour view.
+    In each cluster the features are Gaussian, and so is the latent behavior, which is seen only through observations. The
+    posterior is sampled by a Gibbs sampler or approximated by variational inference. Without X there is no feature view,
+    without a behavior no behavior view.
 
     Parameters
     ----------
     n_clusters : int or None
-        None: inferred by a Dirichlet process. An int: fixed, though some may stay empty. 1: all users in one cluster.
+        None: inferred by a Dirichlet process. An int: fixed, though some clusters may stay empty. 1: all users in one cluster.
     alpha : None, "paper", float, Gamma or InverseGamma
-        The concentration of the prior over partitions; larger values mean more clusters. None: learnt, with a prior that allows
-        for one cluster as well as for many, α ~ Gamma(1/4, 1/4). "paper": learnt, with the paper's prior, 1/α ~ G(1, 1), under
-        which all users alone are about as likely as all in one cluster. A number: known. ``Gamma(shape, rate)`` or
-        ``InverseGamma(shape, scale)``: learnt, with that prior. With one cluster there is no α.
+        Concentration of the prior over partitions; larger values mean more clusters. None: learned, with the prior
+        α ~ Gamma(1/4, 1/4), which allows for one cluster as well as for many. "paper": learned, with the paper's prior
+        1/α ~ G(1, 1), under which every user alone is about as likely as all users in one cluster. A number: fixed.
+        ``Gamma(shape, rate)`` or ``InverseGamma(shape, scale)``: learned, with that prior. With one cluster there is no α.
     partition : None or PitmanYor
-        The process behind an inferred number of clusters. None: a Dirichlet process. ``PitmanYor(discount)``: one with more
-        small clusters, whose number grows faster with the users.
+        Prior over partitions for an inferred number of clusters. None: a Dirichlet process. ``PitmanYor(discount)``: a process
+        with more small clusters, whose number grows faster with the number of users.
     n_warmup : int or None
-        None: chains run until they have converged by the library's own verdict (R̂ below 1.01 and at least 400 effective draws
-        of everything looked at), and the warm-up is chosen: a fifth to a half of each chain, at its beginning. A number alone:
-        chains of fixed length, n_warmup + n_draws × thin iterations. A number with ``max_time`` or ``max_draws``: the
-        warm-up is given, and chains run until they have converged.
+        None: chains run until they have converged (R̂ below 1.01 and an effective sample size of at least 400 for every
+        monitored quantity), and the warm-up is automatic: the first fifth to half of each chain. A number alone: chains of
+        fixed length, n_warmup + n_draws × thin iterations. A number with ``max_time`` or ``max_draws``: the warm-up is fixed,
+        and chains run until they have converged.
     n_draws, n_chains : int
         Draws to keep from each chain, and number of chains. Chains that run until they have converged keep no more than
-        n_draws however long they get, spaced further apart.
+        n_draws draws, however long they get; the draws are then spaced further apart.
     max_time : float, optional
-        Seconds after which chains end even without convergence; compiling, on a machine's first fit, does not count. The draws
-        then depend on the machine's speed; ``posterior_.length`` says so. None: no limit.
+        Seconds after which chains end even without convergence; the compilation at the first fit on a machine does not count.
+        The draws then depend on the machine's speed; ``posterior_.length`` says so. None: no limit.
     max_draws : int, optional
         Draws of each chain, kept or not, after which chains end even without convergence. None: 100 × n_draws; with more than
         500 users fewer, down to 2 × n_draws.
     thin : int
-        Iterations per draw, at least.
+        Minimum number of iterations per draw.
     n_auxiliary : int
-        Auxiliary components that stand ready for new clusters in the assignment sweep (Neal 2000, algorithm 8; Favaro and Teh
-        2013). Any number gives the same posterior; more make new clusters easier to open.
+        Auxiliary components for new clusters in the assignment sweep (Neal 2000, algorithm 8; Favaro and Teh 2013). Any
+        number gives the same posterior; with more, new clusters are opened more easily.
     init : "kmeans", "one", "variational" or array (U,)
-        Where chains start: k-means with n_clusters (10 when inferred), all users in one cluster, partitions drawn from a
-        variational approximation, or given labels.
+        Where chains start: k-means with n_clusters clusters (10 if inferred), all users in one cluster, partitions drawn from
+        a variational approximation, or given labels.
     engine : "gibbs" or "variational"
-        "gibbs": chains, whose draws are the posterior's. "variational": the best approximation of the posterior in a family,
-        found by coordinate ascent from n_chains starts, and n_draws independent draws from it for each; seconds where chains
-        take hours. Means are good, intervals often too narrow; ``posterior_.verdict()`` says how far to trust it. It does
-        features that are exact numbers, ``SharedOutcome`` and ``UserRegression`` with a noise that all share. n_warmup, thin,
-        max_draws and n_auxiliary have no effect.
+        "gibbs": Markov chains that sample the posterior. "variational": a mean-field approximation, found by coordinate ascent
+        from n_chains starts, with n_draws independent draws from each; it takes seconds where chains take hours. Means are
+        good, intervals often too narrow; ``posterior_.verdict()`` says how far to trust it. It supports features that are
+        exact numbers, ``SharedOutcome``, and ``UserRegression`` with one noise for all users. n_warmup, thin, max_draws and
+        n_auxiliary have no effect.
     columns : dict, optional
-        What columns of a table X are, by name: "continuous", "rounded", "count", "ordinal", "nominal", "ignore", or
-        ``Censored(low, high)``; without an entry it follows from what the column holds (``describe_columns``). Missing cells,
-        rounded and censored numbers, counts and ratings are drawn with the rest, categories have shares in each cluster. An
-        array is continuous throughout, with NaN for missing cells.
+        Kinds of the columns of a table X, by name: "continuous", "rounded", "count", "ordinal", "nominal", "ignore", or
+        ``Censored(low, high)``. The kinds of other columns are detected (``describe_columns``). Missing cells, rounded and
+        censored numbers, counts and ratings are sampled with the rest; categories have probabilities in each cluster. All
+        columns of an array are continuous, with NaN for missing cells.
     feature_prior, behavior_prior : GaussianPrior, optional
-        The constants (m, Σ) of a view in the data's units; from the data by default. feature_prior="shrunk" or "diagonal", for
-        many features and few users: Σ is the sample covariance shrunk towards its diagonal (Ledoit and Wolf 2004), or the
-        diagonal alone. behavior_prior="likelihood": those under which the observations are most likely with one cluster;
-        better than the default when users have few of them, and itself the default where a behaviour of one user each has
-        effects outside the mixture (``common``, ``groups``).
+        The constants (m, Σ) of a view in the data's units; estimated from the data by default. feature_prior="shrunk" or
+        "diagonal", for many features and few users: Σ is the sample covariance shrunk toward its diagonal (Ledoit and Wolf
+        2004), or the diagonal alone. behavior_prior="likelihood": the maximum likelihood estimates with one cluster; better
+        than the default if users have few observations. It is the default for behaviors of single users with effects outside
+        the mixture (``common``, ``groups``).
     spread_prior : "flat" or "paper"
-        How the spread of latent behaviour inside clusters is distributed beforehand, W_0 ~ W(ω, Σ/ω). "flat": ω = q + 1, a
-        density that is flat near 0. "paper": ω = q, whose density is unbounded there; where observations say little about the
-        spread, clusters come out too narrow and intervals hold less than they promise.
+        Prior of the spread of latent behavior inside clusters, W_0 ~ W(ω, Σ/ω). "flat": ω = q + 1, a density that is flat
+        near 0. "paper": ω = q, whose density is unbounded at 0; if observations say little about the spread, clusters are then
+        too narrow and intervals have less than their nominal coverage.
     link : None or "linear"
-        None: given the cluster, features say nothing more about behaviour. "linear": latent behaviour also follows the features
-        along slopes that all clusters share; ``posterior_["slopes"]``, in your units.
+        None: given the cluster, features say nothing more about behavior. "linear": latent behavior also depends on the
+        features, with slopes that all clusters share: ``posterior_["slopes"]``, in your units.
     agreement : None, "learnt", float or Beta
         None: users act as they look, in both views they are in the same cluster. "learnt": each user has a cluster by its
-        features and one by its behaviour; with probability ρ they are the same, and ρ is learnt, with a uniform prior. A
+        features and one by its behavior; with probability ρ they are the same, and ρ is learnt, with a uniform prior. A
         number: ρ is known. ``Beta(a, b)``: its prior. ``posterior_["agreement"]`` is ρ, ``posterior_["agrees"]`` who agrees,
-        ``posterior_["z_behavior"]`` the clusters by behaviour; ``z`` and ``labels_`` are then those by features.
+        ``posterior_["z_behavior"]`` the clusters by behavior; ``z`` and ``labels_`` are then those by features.
     pooling : None or "cluster"
-        None: each user has a latent behaviour of its own, spread about its cluster's. "cluster": the users of a cluster share
-        one, with nothing of their own; fewer unknowns, for few observations per user. Only the behaviour view changes.
+        None: each user has an individual latent behavior, spread around that of the cluster. "cluster": all users of a cluster
+        share one (complete pooling inside clusters), which suits few observations per user. Only the behavior view changes.
     keep : "draws" or "summary"
-        "draws": every draw whole. "summary", for very many users: of every draw the numbers that do not depend on how clusters
-        are numbered, running moments of the latent behaviour, and about ``n_whole`` whole draws, spread evenly, which partition
-        estimates and predictions then use.
+        "draws": keep every draw whole. "summary", for very many users: keep the scalars of every draw, running moments of the
+        latent behavior, and about ``n_whole`` evenly spaced whole draws, which partition estimates and predictions then use.
     n_whole : int
         Whole draws of each chain in a summary.
     checkpoint : path, optional
-        A folder to save draws and states in. Fitting again with the same data, settings and folder continues where the files
-        stop, to the same draws bit for bit. max_time and max_draws may change; n_draws may grow where lengths are fixed.
+        Folder for saving draws and states. Fitting again with the same data, settings and folder continues from the saved
+        state and gives the same draws, bit for bit. max_time and max_draws may change; n_draws may grow if lengths are fixed.
     checkpoint_interval : float
         Seconds between two saves.
     n_jobs : int, optional
-        Chains to run in parallel, as in joblib: on threads, or as ``joblib.parallel_config`` says (processes, Dask). None: as
-        many as there are cores, and one with more than 100,000 users, unless a joblib context or a parallel search around the
-        fit says otherwise. The draws are the same.
+        Chains to run in parallel, as in joblib: in threads, or as set by ``joblib.parallel_config`` (processes, Dask). None:
+        as many as there are cores, but one with more than 100,000 users; a joblib context or a parallel search around the fit
+        takes precedence. The draws do not depend on it.
     random_state : int, Generator, RandomState or None
-        The same int gives the same draws.
+        Seed; the same int gives the same draws.
     progress : bool or callable
-        True: a line on the terminal or in the notebook, with the largest R̂ and the least effective size so far, clusters,
-        seconds and an estimate of those left. A callable gets (chain, iterations done, clusters now), after one iteration or
-        some; from other processes every two seconds.
+        True: show a line on the terminal or in the notebook, with the largest R̂ and the smallest effective sample size so
+        far, clusters, seconds and an estimate of the time left. A callable gets (chain, iterations done, clusters now) every
+        few iterations; from other processes every two seconds.
 
     Attributes
     ----------
     labels_ : array (U,)
-        The partition estimate, clusters numbered from the largest.
+        Estimated cluster of each user, numbered from the largest cluster.
     behavior_labels_ : array (U,)
-        The same by behaviour: ``labels_`` unless ``agreement`` lets views disagree.
+        The same by behavior: ``labels_`` unless ``agreement`` lets the views disagree.
     n_clusters_ : int
-        Its number of clusters.
+        Number of clusters in ``labels_``.
     latent_ : array (U,) or (U, q)
-        Posterior median of each user's latent behaviour: users without observations need not have a mean.
+        Posterior median of each user's latent behavior. (The mean need not exist for users without observations.)
     posterior_ : Posterior
         All draws by name.
 
@@ -223,9 +222,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         Parameters
         ----------
         X : array or table (U, D), optional
-            Features of the users, as NumPy, pandas, polars or Arrow have them; missing cells are NaN, None or NA.
-        y : behaviour, optional
-            What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes`` or ``PairwiseChoices``.
+            Features of the users, as a NumPy array or a pandas, polars or Arrow table; missing cells are NaN, None or NA.
+        y : behavior, optional
+            What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes``, ``OrdinalOutcomes`` or
+            ``PairwiseChoices``.
         """
         check_parameters(self)
         data = checked_data(self, X, y)
@@ -294,17 +294,17 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     def check(self, behavior: Behavior | None = None, *, refit: bool = True, seed: int = 0) -> Checks:
         """Does the model fit its data? Checks of outcomes, features, clusters, link, views and priors, each with a verdict.
 
-        Diagnostics say whether chains agree; this says whether what they agree on is like the data. Each check has a p-value,
-        or a figure, and says "fine", "look here" (p below 0.01) or "the model is wrong here" (p below 0.001), with what to try.
+        Diagnostics say whether chains agree; these checks compare the model with its data. Each check has a p-value, or another
+        statistic, and the verdict "fine", "look here" (p below 0.01) or "the model is wrong here" (p below 0.001), with advice.
 
         Parameters
         ----------
-        behavior : behaviour, optional
-            The observations of the fit, for a model that was made from a file.
+        behavior : behavior, optional
+            The observations of the fit, for a model that was loaded from a file.
         refit : bool
-            Fit the features alone and the behaviour alone, with short chains, to see whether the views agree.
+            Fit the features alone and the behavior alone, with short chains, to see whether the views agree.
         seed : int
-            Of replicates and of these fits.
+            Seed of replicates and of these fits.
 
         Examples
         --------

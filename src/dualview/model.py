@@ -1,4 +1,4 @@
-"""Views + behaviour + partition prior = a model: its state, its log joint density, a draw from its prior.
+"""Views + behavior + partition prior = a model: its state, its log joint density, a draw from its prior.
 
 Everything here is in working units. features (U, D) observed, latent (U, q), z (U,).
 """
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything the sampler learns. alpha is 1 where there is none; latent is None without a behaviour.
+    """Everything the sampler learns. alpha is 1 where there is none; latent is None without a behavior.
 
     z (U,): the users' clusters; with agreement, where users need not act as they look, those of the observed views.
     """
@@ -64,7 +64,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Model:
-    """A feature view, a behaviour view, or both, and a prior over partitions. pooled: users of a cluster behave alike.
+    """A feature view, a behavior view, or both, and a prior over partitions. pooled: users of a cluster behave alike.
 
     spread_prior: a name in ``SPREADS``. intervals: which cells of the features are not exact; features are then complete
     vectors to start from. others: further observed views, by name. agreement: the prior of the share of users who act as they
@@ -129,7 +129,7 @@ class Model:
         return vectors
 
     def functions(self, state: State) -> Array | None:
-        """The users' latent behaviour: the vectors of its view, with what a link adds to them."""
+        """The users' latent behavior: the vectors of its view, with what a link adds to them."""
         if self.likelihood is None or state.latent is None:
             return state.latent
         likelihood = self.held(state).likelihood
@@ -163,7 +163,7 @@ class Model:
         return np.hstack(parts + [seen.view.design(seen.vectors) for seen in others.values()])
 
     def log_joint(self, state: State) -> float:
-        """ln p(data, state) up to a constant that depends on nothing learnt."""
+        """ln p(data, state) up to a constant that depends on nothing learned."""
         held = self.held(state)
         if held is not self:
             return held.log_joint(state)

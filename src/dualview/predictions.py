@@ -38,9 +38,9 @@ class Placement:
 class Predictions:
     """The predictions of an estimator with posterior_, behavior_ and n_clusters_.
 
-    Rows of new users may have missing cells, which are integrated out. Where the fit was given a table, its codebook reads the
-    rows of new users: columns are found by name. ``unknown`` says what a level is that the fit has not seen: "error" names it,
-    "missing" takes it for a missing cell.
+    Missing cells of new users are integrated out. If the fit was to a table, new users are read by its codebook, with columns
+    matched by name. ``unknown`` sets how levels that the fit has not seen are handled: "error" raises an error, "missing"
+    treats them as missing cells.
     """
 
     if TYPE_CHECKING:
@@ -50,24 +50,24 @@ class Predictions:
         _placement: Placement
 
     def predict(self, X: Any, *, unknown: Unknown = "error") -> Labels:
-        """The most probable cluster of each new user, by its features; −1: a cluster of its own.
+        """Most probable cluster of each new user given the features; −1 for a new cluster.
 
         Parameters
         ----------
         X : array or table (J, D)
             Features of new users; cells may be missing (NaN, None).
         unknown : "error" or "missing"
-            What a level of a category is that the fit has not seen: an error that names it, or a missing cell.
+            How to handle a level of a category that the fit has not seen: raise an error, or treat it as a missing cell.
         """
         probabilities = self.predict_proba(X, unknown=unknown)
         chosen = np.argmax(probabilities, axis=1)
         return np.where(chosen < self.n_clusters_, chosen, -1)
 
     def predict_proba(self, X: Any, *, unknown: Unknown = "error") -> Array:
-        """Probability that each new user belongs to each cluster of ``labels_``, by its features, (J, K).
+        """Probability that each new user belongs to each cluster of ``labels_``, given the features, (J, K).
 
-        When the number of clusters is inferred there is one more column: a cluster that nobody of the fit is in. X and unknown
-        as in :meth:`predict`.
+        If the number of clusters is inferred, there is one more column: a new cluster without users of the fit. X and unknown
+        are as in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
         if not self.posterior_.has_features:
@@ -77,10 +77,10 @@ class Predictions:
     def score_samples(self, X: Any, *, unknown: Unknown = "error") -> Array:
         """Log density of each new user's features under the posterior predictive distribution, in the units of X, (J,).
 
-        The density is the mean over all draws of the mixture's density, a new cluster included where one can be opened. Cells
-        that are known to an interval (rounded numbers, counts, ratings) and categories count with their probability, missing
-        ones not at all. Where the features of the fit span fewer dimensions than they have columns, it is the density inside
-        that space. X and unknown as in :meth:`predict`.
+        The density is the mean of the mixture's density over all draws, including a new cluster if the number is inferred.
+        Cells known up to an interval (rounded numbers, counts, ratings) and categories count with their probability, missing
+        cells not at all. If the features of the fit span fewer dimensions than they have columns, it is the density inside
+        that subspace. X and unknown are as in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
         units = self.posterior_.units
@@ -93,40 +93,40 @@ class Predictions:
         return self._new_users(X, None, unknown).log_density() - volume
 
     def score(self, X: Any = None, y: Any = None, *, unknown: Unknown = "error") -> float:
-        """Mean log predictive density: of outcomes where y is a behaviour, else of the users' features. More is better.
+        """Mean log predictive density: of outcomes if y is a behavior, else of the users' features. Higher is better.
 
         Parameters
         ----------
         X : array or DataFrame (J, D), optional
-            Features of new users, whose :meth:`score_samples` are averaged. With a behaviour they are those of the users of the
-            fit, which the outcomes are predicted from already, and are ignored.
-        y : behaviour of the kind that was fitted, with outcomes, optional
-            Observations of the users of the fit that it has not seen; the log densities of ``predict_outcome`` are averaged.
-            Anything else in the place of y is ignored, as scikit-learn's mixtures do.
+            Features of new users, whose :meth:`score_samples` are averaged. Ignored if y is a behavior: its users are those of
+            the fit, whose features are already known.
+        y : behavior of the kind that was fitted, with outcomes, optional
+            New observations of the users of the fit; the log densities of ``predict_outcome`` are averaged.
+            Any other y is ignored, as in scikit-learn's mixtures.
         unknown : "error" or "missing"
             As in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
         if isinstance(y, Behavior):
             if y.outcome is None:
-                raise InputError("score compares predictions with outcomes, and this behaviour has none: give it some.")
+                raise InputError("score compares predictions with outcomes, and this behavior has none: give it some.")
             return -self.predict_outcome(y).nll(y.outcome)
         if X is None:
-            raise InputError("score needs features X of new users, or a behaviour with outcomes as y; got neither.")
+            raise InputError("score needs features X of new users, or a behavior with outcomes as y; got neither.")
         return float(self.score_samples(X, unknown=unknown).mean())
 
     def predict_latent(
         self, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error"
     ) -> NormalMixture | VectorMixture | WeightedDraws:
-        """Predictive distribution of the latent behaviour of users new to the fit.
+        """Predictive distribution of the latent behavior of users new to the fit.
 
         Parameters
         ----------
         X_new : array or DataFrame (J, D)
-            Their features. None when the fit had no features.
-        behavior_new : behaviour of the kind that was fitted, optional
-            What they did so far. Its users are those of the fit, then the new ones; with X_new, or for fewer new users than the
-            fit has, the new ones alone are enough. An outcome may be shared with users of the fit but not by two new ones.
+            Features of the new users. None if the fit had no features.
+        behavior_new : behavior of the kind that was fitted, optional
+            What the new users did so far. Its users are those of the fit, then the new ones; with X_new, or for fewer new users
+            than the fit has, the new ones alone are enough. An outcome may involve users of the fit, but only one new user.
         unknown : "error" or "missing"
             As in :meth:`predict`.
         """
@@ -139,13 +139,13 @@ class Predictions:
 
         Parameters
         ----------
-        new : behaviour of the kind that was fitted, without outcome
-            What is to be predicted; for threads a participation matrix (T, U) is enough. With X_new its users are those of the
-            fit, then the J new ones.
+        new : behavior of the kind that was fitted, without outcome
+            The observations to predict; for threads a participation matrix (T, U) is enough. With X_new its users are those of
+            the fit, then the J new ones.
         X_new : array or DataFrame (J, D), optional
-            Features of J users unknown to the fit, whose behaviour is then predicted from them.
-        behavior_new : behaviour of the kind that was fitted, optional
-            What those users did so far, as in :meth:`predict_latent`.
+            Features of J users unknown to the fit.
+        behavior_new : behavior of the kind that was fitted, optional
+            What the new users did so far, as in :meth:`predict_latent`.
         unknown : "error" or "missing"
             As in :meth:`predict`.
         """
@@ -161,35 +161,35 @@ class Predictions:
 
     def _fitted_behavior(self) -> Behavior:
         if self.behavior_ is None:
-            raise InputError("This model was fitted without a behaviour, so it predicts no outcomes: call fit(X, behavior).")
+            raise InputError("This model was fitted without a behavior, so it predicts no outcomes: call fit(X, behavior).")
         return self.behavior_
 
     @property
     def _known(self) -> tuple[Array, dict[str, Array]]:
-        """Draws of the latent behaviour of the fit's users, and of what predictions need besides."""
+        """Draws of the latent behavior of the fit's users, and of what predictions need besides."""
         post = self.posterior_
         return post.flat("latent"), {name: post.flat(name) for name in self._fitted_behavior().param_names}
 
     def impute(self, X: Any = None, *, n_draws: int = 1000, unknown: Unknown = "error", seed: int = 0) -> Imputation:
-        """What the cells may be that are missing or censored: medians or most probable levels, intervals and draws.
+        """Fill in missing and censored cells: medians or most probable levels, intervals and draws.
 
         Parameters
         ----------
         X : table or array, optional
-            New users, a row for each, with cells to be filled in. None, or the table of the fit: its own users, from the
+            New users, one row each, with cells to fill in. None, or the table of the fit: its own users, from the
             posterior's draws.
         n_draws : int
-            Draws of each new user's cells. Those of the fit's users are as many as the posterior has.
+            Draws of each new user's cells. For users of the fit there are as many as the posterior has.
         unknown : "error" or "missing"
             As in :meth:`predict`.
         seed : int
-            Same seed, same draws.
+            Seed; the same seed gives the same draws.
 
         Returns
         -------
         Imputation
-            ``frame`` is the completed table, ``cells`` has a row for each cell that was filled in, ``draws(user, column)`` are
-            the draws of one.
+            ``frame`` is the completed table, ``cells`` has one row for each cell that was filled in, ``draws(user, column)``
+            has the draws of one cell.
 
         Examples
         --------
@@ -231,7 +231,7 @@ class Predictions:
         elif X is not None:
             raise InputError("This model was fitted without features: X_new must be None.")
         elif behavior is None:
-            raise InputError("Without features, a new user is known only by its behaviour: give behavior_new.")
+            raise InputError("Without features, a new user is known only by its behavior: give behavior_new.")
         else:
             n_users = len(behavior) if len(behavior) < post.n_users else len(behavior) - post.n_users
         if n_users == 0:

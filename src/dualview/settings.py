@@ -36,14 +36,14 @@ def setting(
     positive : bool
         It is a number above zero.
     none : str, optional
-        What None stands for, where it can be None.
+        What None stands for, if it can be None.
     described : str, optional
-        How any other value is described where runs are told apart, with {} for the value; by default its name and value.
+        How any other value is described when runs are distinguished, with {} for the value; by default its name and value.
     parameter : str, optional
-        Its name as a parameter of the estimator, where it differs from the field's.
+        Its name as a parameter of the estimator, if it differs from the field's.
     recorded : "always", "if changed", "by the estimator" or "never"
         When it is written to the manifest of a run, by which a changed setting is noticed. "if changed", from the default:
-        runs made before there was the setting stay valid. "by the estimator": in a form of its own, see ``inputs.made_with``.
+        runs from before the setting existed stay valid. "by the estimator": in its own form, see ``inputs.made_with``.
         "never": it may change when a run is resumed.
     """
     details = {
@@ -71,7 +71,7 @@ class Settings:
     )
     alpha: str | None = setting(
         None,
-        "Prior of the concentration; larger values mean more clusters: paper, a number if it is known, "
+        "Prior of the concentration (larger values mean more clusters): paper, a number to fix it, "
         '"gamma(SHAPE,RATE)" or "inverse-gamma(SHAPE,SCALE)". By default gamma(0.25,0.25).',
         none="alpha by default",
         recorded="by the estimator",
@@ -84,7 +84,7 @@ class Settings:
     )
     link: Literal["linear"] | None = setting(
         None,
-        '"linear": inside clusters, latent coefficients also follow the features, with slopes that all clusters share.',
+        '"linear": inside clusters, latent coefficients also depend on the features, with slopes that all clusters share.',
         none="no link",
         described="{} link",
     )
@@ -97,15 +97,15 @@ class Settings:
     feature_prior: Literal["shrunk", "diagonal"] | None = setting(
         None,
         "Scale of the features: by default their sample covariance. For many features and few users: "
-        '"shrunk", the covariance shrunk towards its diagonal, or "diagonal", the variances alone.',
+        '"shrunk", the covariance shrunk toward its diagonal, or "diagonal", only the variances.',
         none="covariance of the features",
         described="{} covariance",
         recorded="by the estimator",
     )
     behavior_prior: Literal["likelihood"] | None = setting(
         None,
-        '"likelihood": the scale of latent coefficients by restricted maximum likelihood, which is better than the default '
-        "when users have few threads.",
+        '"likelihood": the scale of latent coefficients by restricted maximum likelihood (REML); better than the default '
+        "if users have few threads.",
         none="scale by ridge",
         described="scale by {}",
         recorded="by the estimator",
@@ -127,14 +127,14 @@ class Settings:
     )
     engine: Literal["gibbs", "variational"] = setting(
         "gibbs",
-        "gibbs: chains that sample the posterior. variational: an approximation of it, found in a fraction of the time for "
-        "many users; --chains is then the number of starts, and --warmup, --thin and --max-draws have no effect.",
+        "gibbs: chains that sample the posterior. variational: an approximation of it, much faster with many users; --chains "
+        "is then the number of starts, and --warmup, --thin and --max-draws have no effect.",
         described="engine: {}",
     )
     n_warmup: int | None = setting(
         None,
-        "Iterations of each chain before draws are kept. By default the number is chosen automatically, and chains run until "
-        "they have converged. Given without --max-time and --max-draws, chains have a fixed length.",
+        "Iterations of each chain before draws are kept. By default it is automatic, and chains run until "
+        "they have converged. If it is given without --max-time and --max-draws, chains have a fixed length.",
         least=0,
         none="warm-up chosen",
         recorded="always",
@@ -157,9 +157,9 @@ class Settings:
         described="at most {} draws",
         recorded="never",
     )
-    thin: int = setting(1, "Iterations per kept draw, at least.", least=1, recorded="always")
+    thin: int = setting(1, "Minimum number of iterations per kept draw.", least=1, recorded="always")
     n_chains: int = setting(4, "Number of chains.", least=1, described="{} chains", recorded="always")
-    keep: Literal["draws", "summary"] = setting("draws", "Keep every draw in full or, for very many users, a summary.")
+    keep: Literal["draws", "summary"] = setting("draws", "Keep all draws in full or, for very many users, a summary.")
     n_whole: int = setting(
         100,
         "Draws of each chain that a summary keeps in full.",
@@ -173,7 +173,7 @@ class Settings:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the length of chains is given; otherwise they run until they are good."""
+        """Whether the length of chains is given; otherwise they run until they have converged."""
         return self.n_warmup is not None and self.max_time is None and self.max_draws is None
 
     @property
@@ -207,18 +207,18 @@ class Columns:
 
 @dataclass(frozen=True)
 class AnswerSettings:
-    """What the observations are, and in which columns they stand; threads unless another kind is named."""
+    """What the observations are, and which columns hold them; threads unless another kind is named."""
 
     kind: Literal["threads", "regression", "binary", "ordinal", "choices"] = setting(
         "threads",
-        "What was observed: threads, or answers of single users, a row each. regression: numbers; binary: yes or no; ordinal: "
-        "ratings; choices: one item chosen over another.",
+        "What was observed: threads, or answers of single users, one row each. regression: numbers; binary: yes or no; "
+        "ordinal: ratings; choices: one item chosen over another.",
         described="{}",
     )
     outcome: str | None = setting(None, "Column with the outcomes; that of --outcome-column by default.", none="outcome")
     by: tuple[str, ...] = setting(
         (),
-        "Columns that outcomes depend on, with a coefficient of each user's own: --by dose,time. For choices, columns of "
+        "Columns that outcomes depend on, with a coefficient for each user: --by dose,time. For choices, columns of "
         "--items; all of them by default.",
     )
     common: tuple[str, ...] = setting((), "Columns with one coefficient for all users: --common age,sex.")
@@ -226,15 +226,15 @@ class AnswerSettings:
         (), "Columns with levels that cut across users, such as items or days; each level has an effect: --groups item,day."
     )
     levels: tuple[str, ...] = setting(
-        (), "For ordinal: all levels, the lowest first: --levels poor,fair,good. By default the numbers in the outcome."
+        (), "For ordinal: all levels, lowest first: --levels poor,fair,good. By default the numbers in the outcome."
     )
     no_intercept: bool = setting(
         False, "Leave out each user's own intercept, which regression, binary and ordinal have by default."
     )
     items: str | None = setting(
-        None, "For choices: table with a row per item, an id column and features.", none="no table of items"
+        None, "For choices: table with one row per item: an id column and features.", none="no table of items"
     )
-    item_intercept: bool = setting(False, "For choices: give each item an appeal of its own, common to all users.")
+    item_intercept: bool = setting(False, "For choices: give each item its own appeal, common to all users.")
     winner: str = setting("winner", "For choices: column with the item that was chosen.")
     loser: str = setting("loser", "For choices: column with the item that was not chosen.")
     item: str = setting("item", "For choices: column with ids in the table of items.")
@@ -245,7 +245,7 @@ class AnswerSettings:
         return separated(self.by)
 
     def described(self) -> dict[str, str]:
-        """In words, where runs are told apart."""
+        """In words, to distinguish runs."""
         by = f"by {', '.join(self.columns)}" if self.columns else "by nothing"
         intercept = "no intercept" if self.no_intercept else "intercept"
         words = {"kind": self.kind, "by": by, "own intercept": intercept}
@@ -288,7 +288,7 @@ def choices(record: type) -> dict[str, tuple[str | None, ...]]:
 
 
 def check_values(record: type, values: Mapping[str, Any]) -> None:
-    """Raise where a value is outside the limits or the choices that a record of settings declares."""
+    """Raise if a value is outside the limits or the choices that a record of settings declares."""
     from dualview.checks import positive_number, whole_number  # heavy: see the head of the module
 
     limits = {item.name: item.metadata for item in fields(record)}
@@ -306,7 +306,7 @@ def check_values(record: type, values: Mapping[str, Any]) -> None:
 
 
 def check_choice(name: str, value: Any, listed: tuple[str | None, ...]) -> None:
-    """Raise where a value is none of those listed."""
+    """Raise if a value is not one of those listed."""
     if (value is None or isinstance(value, str)) and value in listed:
         return
     texts = ["None" if one is None else f'"{one}"' for one in listed]
@@ -320,7 +320,7 @@ def option_name(name: str) -> str:
 
 
 def column_option_name(name: str) -> str:
-    """The same of what a column is called: ``user-column`` for ``user``."""
+    """The option for the name of a column: ``user-column`` for ``user``."""
     return f"{name}-column"
 
 

@@ -1,4 +1,4 @@
-"""Small HTML tables, which notebooks show in the place of an object's text."""
+"""Small HTML tables, which notebooks show instead of an object's text."""
 
 from collections.abc import Iterable, Sequence
 from html import escape

@@ -1,4 +1,4 @@
-"""Between the user's units and working units.
+"""Transformations between the user's units and working units.
 
 Each Gaussian view works in w = F⁻¹(x − m) with F Fᵀ = Σ of its own constants, where the constants are (0, I). Where Σ is
 singular the columns of F span its range and w has fewer dimensions than x.
@@ -33,7 +33,7 @@ def _ledoit_wolf(standard: Array) -> float:
     return float(ledoit_wolf_shrinkage(standard, assume_centered=True))
 
 
-# By name, how far correlations between columns are shrunk towards 0, given the standardised columns.
+# By name, how far correlations between columns are shrunk towards 0, given the standardized columns.
 SHRINKAGES: dict[str | None, Callable[[Array], float]] = {None: _none, "shrunk": _ledoit_wolf, "diagonal": _all}
 
 

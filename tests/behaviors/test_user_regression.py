@@ -351,7 +351,7 @@ REFUSALS = {
     "no outcome": (lambda: dv.UserRegression([0, 1], [[1.0], [2.0]]).prepare(None), "Outcomes are needed"),
     "silent users": (
         lambda: dv.DualViewMixture().fit(np.eye(4), measures(seed=1)[0].take(np.arange(40))),
-        "X has 4 rows, the behaviour has 6 users",
+        "X has 4 rows, the behavior has 6 users",
     ),
     "more rows": (
         lambda: dv.DualViewMixture().fit(np.eye(9), dv.UserRegression([0, 1], [[1.0], [2.0]], [1.0, 2.0])),

@@ -176,7 +176,7 @@ def test_the_model_sees_intervals_in_their_own_units(run: Path, capsys: pytest.C
 def test_an_option_of_earlier_versions_is_told_apart(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--ties", "jitter"], ["--ties=drop"]):
         assert cli.main(["forum", "--example", "--out", str(tmp_path / "new"), *words]) == 2
-        assert "--ties: this option is gone. Features that users share are now" in capsys.readouterr().err
+        assert "--ties: this option was removed. Features that users share are now" in capsys.readouterr().err
     assert cli.main(["forum", "--example", "--out", str(tmp_path / "new"), "--tie", "drop"]) == 2
     assert "Unknown option: --tie" in capsys.readouterr().err
     settings = json.loads((run / "forum.json").read_text())

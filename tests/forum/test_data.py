@@ -249,7 +249,7 @@ def test_relative_times_follow_the_file() -> None:
         ({"test_share": 1.5}, "test_share must be between 0 and 1"),
         ({"min_thread": 3}, "no option min_thread; there are first, outcome"),
         ({"time_unit": "years"}, 'time_unit must be None, "nanoseconds"'),
-        ({"ties": "jitter"}, "ties: this option is gone. .* Leave the option out"),
+        ({"ties": "jitter"}, "ties: this option was removed. .* Leave the option out"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], message: str) -> None:

@@ -70,7 +70,7 @@ def score(name: str, r2: float) -> Score:
 @pytest.mark.parametrize(
     ("r2", "gain", "error", "words"),
     [
-        (0.09, 0.01, 0.02, ["adds little (+0.010)", "cannot be told apart from the single model"]),
+        (0.09, 0.01, 0.02, ["adds little (+0.010)", "cannot be distinguished from the single model"]),
         (0.30, 0.05, 0.01, ["adds (+0.220)", "better than the single model, by 0.0500 ± 0.0100 nats"]),
         (0.02, -0.05, 0.01, ["adds little (-0.060)", "worse than the single model"]),
     ],

@@ -169,7 +169,7 @@ def test_nothing_to_draw(draw):
 
 
 def test_a_model_without_behaviour_predicts_nothing_to_draw(features_only, forum):
-    with pytest.raises(InputError, match="without a behaviour"):
+    with pytest.raises(InputError, match="without a behavior"):
         plots.predictions(features_only.predict_outcome(forum.test.participation), forum.test.outcome)
 
 

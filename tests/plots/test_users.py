@@ -217,7 +217,7 @@ def test_overview_has_both_and_draws_where_it_is_told(model, forum):
     given = Figure().subplots(1, 2)
     axes = plots.overview(model, forum.features, truth=forum.latent, axes=given)
     assert list(axes) == list(given)
-    assert [ax.get_title(loc="left") for ax in axes] == ["Features", "Latent behaviour"]
+    assert [ax.get_title(loc="left") for ax in axes] == ["Features", "Latent behavior"]
     buffer = io.BytesIO()
     axes[0].figure.savefig(buffer, format="png", dpi=50)
     assert buffer.getvalue().startswith(b"\x89PNG")
@@ -233,7 +233,7 @@ def test_unfitted_model_is_refused(draw):
 
 
 def test_latent_needs_a_behaviour(features_only):
-    with pytest.raises(InputError, match="without a behaviour"):
+    with pytest.raises(InputError, match="without a behavior"):
         plots.latent(features_only)
 
 

@@ -91,7 +91,7 @@ def test_a_right_model_is_fine(checks: Any) -> None:
     assert sum(check.verdict != "fine" for check in tested) <= 1
     assert "outcomes: fine." in checks.text()
     assert list(checks.table.columns) == ["verdict", "p", "value", "usual_low", "usual_high", "about", "advice"]
-    assert set(checks.levels()) == {"outcomes", "features", "behaviour"}
+    assert set(checks.levels()) == {"outcomes", "features", "behavior"}
 
 
 def test_outliers_and_tails_are_seen() -> None:

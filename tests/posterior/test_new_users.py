@@ -234,7 +234,7 @@ def test_messages(fitted: tuple[dv.DualViewMixture, dv.datasets.Forum]) -> None:
     with pytest.raises(ValueError, match="features"):
         model.predict(np.ones((2, 5)))
     no_behavior = dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1).fit(forum.features)
-    with pytest.raises(InputError, match="without a behaviour"):
+    with pytest.raises(InputError, match="without a behavior"):
         no_behavior.predict_latent(forum.features)
     no_features = dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1)
     no_features.fit(None, dv.SharedOutcome(forum.participation, forum.outcome))

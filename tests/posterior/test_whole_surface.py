@@ -89,7 +89,7 @@ def test_predictions(case: SimpleNamespace) -> None:
     assert np.isfinite(case.model.score_samples(new)).all()
     assert case.model.score(new) == pytest.approx(case.model.score_samples(new).mean())
     if case.behavior is None:
-        with pytest.raises(InputError, match="without a behaviour"):
+        with pytest.raises(InputError, match="without a behavior"):
             case.model.predict_latent(new)
         return
     assert np.isfinite(case.model.predict_latent(new).median).all()
@@ -145,7 +145,7 @@ def test_calibration_and_comparison(case: SimpleNamespace) -> None:
     assert "categories.concentrations" in found.ranks
     assert ("features.cells" in found.ranks) == bool(case.numbers)
     if case.behavior is None:
-        with pytest.raises(InputError, match="compare needs fits with a behaviour"):
+        with pytest.raises(InputError, match="compare needs fits with a behavior"):
             dv.compare({"one": case.model, "two": case.model})
         return
     for by in ("observation", "user"):

@@ -118,12 +118,12 @@ def test_a_run_of_the_forum_shows_plain_units_labels_and_notes(more: dict[str, A
     medians = {row["name"]: row["median"] for row in card["features"]}
     assert float(medians["posts"]) == pytest.approx(np.median(np.flatnonzero(labels == 0)), rel=6e-3)
     assert set(medians) == {"posts", "likes"}
-    assert "It has not seen likes" in more["roles"]["units"]
+    assert "It did not use likes" in more["roles"]["units"]
     assert more["notes"] == ["3 bots removed (<i>bot</i>)."]
     assert {row["name"]: row["use"] for row in more["roles"]["meanings"]}["likes"] == "not used: says the same as posts"
     tables = dict(more["settings"]["tables"])
     assert ("user", "author") in tables["Columns of the file"]
-    assert ("covariates", "hour") in tables["What was made of the posts"]
+    assert ("covariates", "hour") in tables["How the posts were prepared"]
 
 
 def test_scores_of_other_models_with_the_best_marked(more: dict[str, Any]) -> None:
@@ -168,7 +168,7 @@ def test_a_comparison_of_a_run_that_was_drawn_further_is_not_shown(full: Path, l
     assert collect_run(run)["fits"]["missing"] is None
     (run / "forum.json").unlink()  # there are no posts to go on with
     assert cli.main(["resume", str(run), "--draws", "40", "--quiet"]) == 0
-    assert "is not about this run as it is now" in collect_run(run)["fits"]["missing"]
+    assert "is out of date" in collect_run(run)["fits"]["missing"]
     page = write_report(run, tmp_path / "r.html", [linked])
     assert "This page is about &#39;run&#39;" in page.read_text()
     assert cli.main(["report", str(run), "--against", str(linked), str(full), "--out", str(tmp_path / "r.html")]) == 0
@@ -199,7 +199,7 @@ def test_known_levels_decide_about_calibration(full: Path, tmp_path: Path) -> No
 
     exact = said(table.assign(level=np.linspace(0.005, 0.995, 100))).scores()
     assert exact["coverage"] == [(0.5, 0.5), (0.8, 0.8), (0.95, pytest.approx(0.95, abs=0.011))]
-    assert words.predictions(exact, {})[1].startswith("Intervals hold what they should")
+    assert words.predictions(exact, {})[1].startswith("Intervals are calibrated")
     assert "too wide" in words.predictions(said(table.assign(level=0.5)).scores(), {})[1]
     assert "too narrow" in words.predictions(said(table.assign(level=0.001)).scores(), {})[1]
     assert "part of the fit" in words.predictions(exact, {})[1]
@@ -222,7 +222,7 @@ def test_known_levels_decide_about_calibration(full: Path, tmp_path: Path) -> No
             "comparison.json cannot be read .* 'dualview compare'",
         ),
         ("profiles.csv", "name,posts\na,1\n", "must have a column user; it has name, posts"),
-        ("profiles.csv", "user,posts\na,1\n", "must have a row per user of the run; it has nothing of <script>"),
+        ("profiles.csv", "user,posts\na,1\n", "must have a row per user of the run; it lacks <script>"),
         ("predictions.csv", "thread,outcome\na,1\n", "must have columns median \\(or mean\\) and sd; it has thread, outcome"),
     ],
 )
@@ -246,7 +246,7 @@ def test_features_alone_and_threads_alone(tables: Path, tmp_path: Path) -> None:
     render_page(threads)
     assert not threads["roles"]["has_features"]
     assert threads["data"]["axes"] == [0, -1]
-    assert "no features" in threads["map"]["intro"]
+    assert "no features, so users are placed by their catalytic power" in threads["map"]["intro"]
 
 
 def test_a_summary_says_what_rests_on_few_draws(tables: Path, tmp_path: Path) -> None:

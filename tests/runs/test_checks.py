@@ -33,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_report_without_checks_says_how_to_make_them(run: Path, tmp_path: Path) -> None:
     page = write_report(run, tmp_path / "report.html").read_text()
-    assert "To see whether the model fits: dualview check RUN" in page
+    assert "To check it: dualview check RUN" in page
 
 
 def test_checks_are_printed_written_and_reported(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +54,7 @@ def test_checks_of_a_run_that_was_drawn_further_are_not_shown(run: Path, tmp_pat
     other = tmp_path / "run"
     shutil.copytree(run, other)
     (other / "checks.json").write_text(json.dumps({"made_with": "another", "checks": [], "levels": {}}))
-    assert "was not checked against its data" in write_report(other, tmp_path / "report.html").read_text()
+    assert "has not been checked against its data" in write_report(other, tmp_path / "report.html").read_text()
 
 
 def test_damaged_files_and_changed_tables_are_errors(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,7 @@ def test_the_command_prints_and_keeps_the_table(folder: Path, capsys: pytest.Cap
     capsys.readouterr()
     assert cli.main(["compare", str(folder / "run"), str(folder / "fixed")]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("fit    set apart by")
+    assert printed.startswith("fit    differs in")
     assert "clusters: 2, linear link" in printed
     assert "Of 2 fits to the same 24 threads" in printed
     kept = [Ranking.load(folder / name / "comparison.json") for name in ("run", "fixed")]
@@ -88,7 +88,7 @@ def test_what_cannot_be_compared_is_said(folder: Path, tmp_path: Path) -> None:
         rank_runs([run, alone])
     table[table["thread"] != "t3"].to_csv(threads, index=False)
     fewer = fit(tmp_path / "fewer", users, threads)
-    with pytest.raises(InputError, match="not of the same threads: they have 23 and 24, and 23 in common"):
+    with pytest.raises(InputError, match="not fits to the same threads: they have 23 and 24, and 23 in common"):
         rank_runs([run, fewer])
     table.assign(outcome=table["outcome"] + (table["thread"] == "t3")).to_csv(threads, index=False)
     other = fit(tmp_path / "other", users, threads)
@@ -101,7 +101,7 @@ def test_what_cannot_be_compared_is_said(folder: Path, tmp_path: Path) -> None:
     assert cli.main(["fit", *files, "--out", str(few), "--warmup", "5", "--draws", "5", "--chains", "1", "--quiet"]) == 0
     with pytest.raises(InputError, match="at least 25 draws of each fit; too few in few"):
         rank_runs([run, few])
-    with pytest.raises(InputError, match="Name two finished runs or more to compare; got 1"):
+    with pytest.raises(InputError, match="Name two or more finished runs to compare; got 1"):
         rank_runs([run])
     with pytest.raises(InputError, match="named twice"):
         rank_runs([run, run.parent / "." / "run"])
@@ -140,18 +140,18 @@ def test_sentences_say_what_is_sure_and_what_is_not() -> None:
         "Of 2 fits to the same 50 threads, 'a' predicts best; the other is clearly behind."
     ]
     said = Ranking(50, (FIT, replace(close, unsure=0), behind)).verdict()
-    assert said[0].endswith("but 'c' cannot be told apart from it: the difference is within two standard errors.")
+    assert said[0].endswith("but 'c' cannot be distinguished from it: the difference is within two standard errors.")
     assert "The chains of 'c' have not converged" in said[1]
     said = Ranking(50, (FIT, close, behind)).verdict()
-    assert said[0].endswith("predicts best as far as scores can be relied on; the place of 'c' is not sure.")
+    assert said[0].endswith("predicts best according to the reliable scores; the rank of 'c' is uncertain.")
     assert "4 in 'c'" in said[1]
     said = Ranking(50, (replace(FIT, unsure=1), behind)).verdict()
     assert said[0].endswith("'a' has the highest score, but some scores are unreliable, so this is not a ranking.")
     said = Ranking(50, (FIT, replace(close, unsure=0), close)).verdict()
-    assert said[0].endswith("within two standard errors. The place of 'c' is not sure.")
+    assert said[0].endswith("within two standard errors. The rank of 'c' is uncertain.")
     lines = Ranking(50, (FIT, close)).text().splitlines()
     assert lines[1].split() == ["a", "no", "link", "-100.0", "0", "best"]
-    assert lines[2].split()[3:] == ["-103.0", "3.0", "2.0", "4", "place", "not", "sure"]
+    assert lines[2].split()[3:] == ["-103.0", "3.0", "2.0", "4", "rank", "uncertain"]
 
 
 def test_a_ranking_survives_its_file(tmp_path: Path) -> None:

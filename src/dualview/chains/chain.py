@@ -1,4 +1,4 @@
-"""One chain: it runs a round at a time, from where it stands, and can be stopped and saved after any call of its engine."""
+"""One chain: it runs one round at a time, and can be stopped and saved after any call of its engine."""
 
 import threading
 import time

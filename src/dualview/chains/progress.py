@@ -1,4 +1,4 @@
-"""What somebody who waits sees: one line for all chains on a terminal or in a notebook, or a line after each look in a log."""
+"""Progress display: one line for all chains on a terminal or in a notebook, or one line per convergence check in a log."""
 
 import math
 import shutil
@@ -17,7 +17,7 @@ _CELLS = 20
 
 
 class Watcher(ABC):
-    """Somebody who is told how chains get on: after every few iterations of one, and after each look at all of them."""
+    """Interface of progress displays: called after every few iterations of a chain, and after each check of all of them."""
 
     @abstractmethod
     def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:

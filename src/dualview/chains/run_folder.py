@@ -1,4 +1,4 @@
-"""The folder of a run: what it was made with, who is at work in it, and its chains."""
+"""The folder of a run: its manifest, its lock and its chains."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How long chains run, when all of them are looked at together, and which of their states are kept.
+"""Schedules: how long chains run, when convergence is checked, and which states are kept.
 
 A chain of fixed length keeps every thin-th state after its warm-up. A chain that grows keeps states that lie ever further
 apart, so that their number stays below a limit: whenever there would be too many, every second one is dropped. All of this
@@ -231,7 +231,7 @@ def check_length(n_warmup: int | None, n_draws: int, thin: int, n_chains: int, m
     n_iterations = warmup + int(made) * int(thin)
     if n_iterations > _MOST_ITERATIONS:
         raise InputError(
-            f"n_warmup + {name} × thin must be at most {_MOST_ITERATIONS:,} iterations a chain; got {warmup:,} + "
+            f"n_warmup + {name} × thin must be at most {_MOST_ITERATIONS:,} iterations per chain; got {warmup:,} + "
             f"{made:,} × {thin:,} = {n_iterations:,}. Draw fewer, or thin less."
         )
     if n_chains > _MOST_CHAINS:

@@ -1,4 +1,4 @@
-"""The seed of a fit, from which every chain has a stream of its own."""
+"""The seed of a fit, from which every chain gets its own random stream."""
 
 import numbers as abstract
 from typing import Any

@@ -1,4 +1,4 @@
-"""A chain at one moment: its state, its generator and how far it has come, as plain arrays and text."""
+"""A snapshot of a chain: its state, its generator and its iteration, as plain arrays and text."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ Arrays = dict[str, NDArray[Any]]
 class Snapshot:
     """What a chain needs to continue as if nothing had happened.
 
-    parts: what the views of a state that was read back have learnt, by view and name; ``state_of`` puts them together.
+    parts: what the views of a state that was read back have learned, by view and name; ``state_of`` puts them together.
     """
 
     iteration: int

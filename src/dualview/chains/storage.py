@@ -1,4 +1,4 @@
-"""What a chain leaves behind: a row per kept draw, and a table of components with a row per cluster of each draw.
+"""Storage of draws: one row per kept draw, and a table of components with one row per cluster of each draw.
 
 With very many users it leaves a summary instead: every draw's scalars, clusters and latent vectors of some users, running
 moments of the latent vectors of all, and a few whole draws.

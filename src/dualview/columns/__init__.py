@@ -1,4 +1,4 @@
-"""What the columns of a table of users are, and the table as the model sees it: the codebook."""
+"""The codebook: the kinds of the columns of a table of users, and the table as the model sees it."""
 
 from dualview.columns.cells import Cells
 from dualview.columns.codebook import Columns, describe_columns

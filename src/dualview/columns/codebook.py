@@ -1,4 +1,4 @@
-"""The codebook: what the columns of the fit's table are, and how any table is read by it."""
+"""The codebook of a fit: the kinds of its columns, and how new tables are read by it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Columns:
             raise InputError(" ".join(problems[:_SHOWN]) + more)
         found = tuple(column for column in chosen if isinstance(column, Column))
         if all(column.kind == "ignore" for column in found):
-            raise InputError("All columns are ignored. Pass X=None to cluster by behaviour alone.")
+            raise InputError("All columns are ignored. Pass X=None to cluster by behavior alone.")
         return cls(found, table.is_named)
 
     @property
@@ -138,34 +138,34 @@ class Columns:
 
 
 def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.DataFrame:
-    """The codebook of a table, to read before a fit: column, kind, why, levels, share of missing cells.
+    """Codebook of a table, to read before a fit: column, kind, why, levels, share of missing cells.
 
-    The kind of a column follows from what it holds, unless ``columns`` says it:
+    The kind of a column is detected from its values, unless ``columns`` sets it:
 
     ==================================================  ============================================================
     the column holds                                    kind
     ==================================================  ============================================================
     numbers of a NumPy array                            continuous
     flags; two different values                         nominal
-    whole numbers, none below 0                         count, on the scale of log1p where the skewness is above 1
+    whole numbers, none below 0                         count, on the scale of log1p if the skewness is above 1
     other whole numbers                                 rounded to 1
-    numbers, 10 % or more of which are shared with      rounded to the largest such step
-    another user, which differ by multiples of a step
+    numbers that are multiples of one step apart, at    rounded to the largest such step
+    least 10 % of them shared with another user
     other numbers                                       continuous
     ordered categories, three or more                   ordinal
     other categories, text                              nominal
     pandas intervals                                    censored
     ==================================================  ============================================================
 
-    Whole numbers may be stored as floats, as pandas does where cells are missing. NaN, None, NA and NaT are missing cells.
-    Refused are dates, time spans, lists, columns with one value or none, and text with more than ten levels of which there
-    are more than half as many as users, or with another level for every user. The table shows them as "refused" and why; a fit
-    raises an error.
+    Whole numbers may be stored as floats, as pandas does if cells are missing. NaN, None, NA and NaT are missing cells.
+    Some columns are refused: dates, time spans, lists, columns with one value or none, and text with a different level for
+    every user, or with more than ten levels and more than half as many levels as users. The table shows them as "refused",
+    with the reason; a fit raises an error.
 
     Parameters
     ----------
     X : table or array
-        A row per user: pandas, polars, Arrow or NumPy.
+        One row per user: pandas, polars, Arrow or NumPy.
     columns : dict, optional
         By name of a column, its kind ("continuous", "rounded", "count", "ordinal", "nominal", "ignore"), a dictionary with more
         ({"kind": "ordinal", "levels": [...]}, {"kind": "rounded", "step": 0.5}, {"kind": "count", "scale": "log1p"}), or

@@ -1,4 +1,4 @@
-"""The codebook as a file to edit: TOML, a table per column, read back into what ``columns=`` takes."""
+"""The codebook as a TOML file to edit, with one table per column, and back to a dictionary for ``columns=``."""
 
 import json
 import tomllib

@@ -19,17 +19,17 @@ SCALES: tuple[Scale, ...] = ("identity", "log1p")
 
 @dataclass(frozen=True)
 class Censored:
-    """A column of which each user's value is known to lie between two numbers.
+    """A column whose values are known only up to lower and upper bounds.
 
-    In a table it stands in two columns, which ``columns=`` names: ``columns={"income": dv.Censored("income_low",
-    "income_high")}``. Where both are equal the value is exact; without the low one (NaN or −inf) it is at most the high one;
-    without the high one (NaN or inf) at least the low one; without both it is missing. ``Censored("at_least", None)`` has
-    lower ends only.
+    The bounds are two columns of the table, named in ``columns=``: ``columns={"income": dv.Censored("income_low",
+    "income_high")}``. If both are equal, the value is exact. If the lower bound is missing (NaN or −inf), the value is at most
+    the upper one; if the upper bound is missing (NaN or inf), it is at least the lower one; if both are, the value is missing.
+    ``Censored("at_least", None)`` has lower bounds only.
 
     Parameters
     ----------
     low, high : str or None
-        Names of the columns with the lower and the upper ends. None: no user has such an end.
+        Names of the columns with the lower and the upper bounds. None: no user has such a bound.
     """
 
     low: str | None

@@ -1,4 +1,4 @@
-"""The kind of a column, by rules from what it holds or as the user says; ``describe_columns`` states the rules."""
+"""The kind of a column, detected from its values or set by the user; ``describe_columns`` states the rules."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -350,7 +350,7 @@ def tied_share(values: Array) -> float:
 def common_step(values: Array, precision: float = _DOUBLE) -> float | None:
     """The largest step by multiples of which all numbers differ; None where none of eight decimals or fewer is found.
 
-    Steps that are no decimal number, as in standardised columns, are found when two of the numbers are neighbours.
+    Steps that are no decimal number, as in standardized columns, are found when two of the numbers are neighbors.
     ``precision`` is the relative one in which the numbers were stored.
     """
     distinct = np.unique(values)

@@ -1,4 +1,4 @@
-"""Tables of users of any library, column by column: what each column holds before its kind is chosen."""
+"""Tables of users from any library, column by column: the values of each column before its kind is chosen."""
 
 import datetime
 import decimal
@@ -170,7 +170,7 @@ def _check_columns(names: list[str]) -> None:
     if repeated:
         raise InputError(f"X must name each column once; more than once: {', '.join(repeated[:5])}. Rename or drop them.")
     if not names:
-        raise InputError("X has no columns. Pass X=None to cluster by behaviour alone.")
+        raise InputError("X has no columns. Pass X=None to cluster by behavior alone.")
 
 
 def _check_users(n_users: int) -> None:

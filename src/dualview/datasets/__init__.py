@@ -1,4 +1,4 @@
-"""Data to try the model on: synthetic forums whose truth is known."""
+"""Example data: simulated forums with a known truth."""
 
 from dualview.datasets.scenarios import Forum, Threads, agreement, disagreement, iris
 

@@ -24,7 +24,7 @@ _USERS, _TEST, _TRAINING = 0, 1, 2
 
 @dataclass(frozen=True, eq=False)
 class Threads:
-    """Who took part in each thread, and what came of it.
+    """Who took part in each thread, and its outcome.
 
     Attributes
     ----------
@@ -125,9 +125,9 @@ def disagreement(
     repetition: int = 0,
     seed: int = 0,
 ) -> Forum:
-    """A forum where the features cannot tell the last two clusters apart.
+    """A forum where the last two clusters are the same in the features.
 
-    Both are centred at the origin of the features; their coefficients differ. Everything else, arguments
+    Both are centered at the origin of the features; their coefficients differ. Everything else, arguments
     included, is as in :func:`agreement`.
 
     Examples

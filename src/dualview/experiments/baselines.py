@@ -1,7 +1,7 @@
 """What a reader would try first: mixtures by EM, k-means and ridge regression, all of scikit-learn.
 
 Clusterings are of the features, or of the features and the true coefficients ("both"), which no real forum would show: the
-most that a clustering of both views can hope for. Columns are standardised. Those that need a number of clusters get the true
+most that a clustering of both views can hope for. Columns are standardized. Those that need a number of clusters get the true
 one.
 """
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LABELS = {
-    "nll": "test NLL per thread (less is better)",
-    "ari": "adjusted Rand index (more is better)",
-    "rmse": "RMSE of the coefficients (less is better)",
+    "nll": "test NLL per thread (lower is better)",
+    "ari": "adjusted Rand index (higher is better)",
+    "rmse": "RMSE of the coefficients (lower is better)",
     "n_clusters": "mean number of clusters",
 }
 _STYLES = ("dual-DP", "dual-fixed", "single", "IGMM", "GMM", "latent-IGMM", "latent-GMM")
@@ -35,7 +35,7 @@ def new_figure(n_rows: int, n_columns: int, size: tuple[float, float], **grid: A
 
 
 def style(model: str) -> dict[str, Any]:
-    """Colour and marker of a model, the same in every figure."""
+    """Color and marker of a model, the same in every figure."""
     place = _STYLES.index(model) if model in _STYLES else len(_STYLES)
     look = cluster_style(place, 50)
     return {"color": look["color"], "marker": look["marker"]}

@@ -4,7 +4,7 @@ Options of a cell's data: those of the scenario itself (radius and so on), and
 
 - shuffled 1: features dealt to other users at random, so that the two views have nothing to do with each other;
 - shape bananas, rings or tails: features of the agreement scenario that no Gaussian fits. Bananas bend around the cluster's
-  centre, rings lie inside each other around the origin, tails are Student's t with two degrees of freedom.
+  center, rings lie inside each other around the origin, tails are Student's t with two degrees of freedom.
 """
 
 from collections.abc import Callable

@@ -23,7 +23,7 @@ _LINES = 20  # that progress writes to a log
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a cell: scores, extras and warnings, or the error that stopped it."""
+    """The result of a cell: scores, extras and warnings, or the error that stopped it."""
 
     cell: Cell
     scores: dict[str, float] = field(default_factory=dict)

@@ -169,10 +169,10 @@ def _verdict(rows: pd.DataFrame) -> str:
         return ""
     header = ["scenario", "NLL below published", "mean gain", "ARI above published", "mean gain"]
     return (
-        f"## In short\n\n{table(header, lines)}\n\nNLL: less is better, the floor is the entropy of the noise, ½ ln(2πe · 5) = "
-        f"{FLOOR:.3f}. ARI: adjusted Rand index of the estimated partition against the truth, more is better. Each point is a "
-        "mean over repetitions; the paper has no point for dual-fixed at 40 threads of agreement, and no partition for the "
-        "single model."
+        f"## In short\n\n{table(header, lines)}\n\nNLL: lower is better, the floor is the entropy of the noise, ½ ln(2πe · 5) "
+        f"= {FLOOR:.3f}. ARI: adjusted Rand index of the estimated partition against the truth, higher is better. Each point "
+        "is a mean over repetitions; the paper has no point for dual-fixed at 40 threads of agreement, and no partition for "
+        "the single model."
     )
 
 

@@ -106,7 +106,7 @@ def _cost(plan: Plan) -> list[Cell]:
 
 
 def _models(plan: Plan) -> list[Cell]:
-    """Models without a behaviour do not see the threads: one size is enough for them."""
+    """Models without a behavior do not see the threads: one size is enough for them."""
     return [
         plan.cell(scenario, model, n, repetition)
         for scenario in SCENARIOS

@@ -1,1 +1,1 @@
-"""Writing files whole, digests, and file formats."""
+"""Atomic writing, digests, and file formats."""

@@ -1,4 +1,4 @@
-"""Short names of data, for telling whether it has changed."""
+"""Digests of data, to detect changes."""
 
 import hashlib
 from typing import Any

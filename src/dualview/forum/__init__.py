@@ -1,4 +1,4 @@
-"""From a file of posts to roles: what is read, what is made of it, how it is fitted and how it is scored."""
+"""From a file of posts to roles: reading, preparing, fitting and scoring."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

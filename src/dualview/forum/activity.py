@@ -1,4 +1,4 @@
-"""What users did before the test began: counts, habits and their place in the graph of replies, in plain units.
+"""Activity of users before the test threads: counts, habits and their position in the graph of replies, in plain units.
 
 Only threads that began before the first test thread count, and of these only posts made before it; with a random split, all
 threads but those of the test. Threads of any length count.
@@ -55,7 +55,7 @@ _SHARES = ("started_share", "early_share", "replying_share")  # rates of cases t
 
 @dataclass(frozen=True)
 class Activity:
-    """What users did, a row each, in plain units.
+    """Activity of users, one row each, in plain units.
 
     low and high have the columns that are rates: the numbers between which each lies. A rate of c cases is known to half a case
     more or less. Where there can be no fewer cases it has no lower end, and where there can be no more, no upper one.

@@ -12,13 +12,13 @@ take it; resume continues all of it. Beside them it has
   covariates (names); training_threads; test_threads; cut (when the test begins, ISO 8601, or null); data (digests of what was
   fitted).
 - ``roles.json``: {"roles": [...]}, a dictionary per cluster, numbered as in users.csv. role; label; size; share;
-  typical_users; membership (mean probability); power, power_beside_the_average, factor ({"mean", "low", "high"}: posterior
-  mean and 95 % interval of the members' mean coefficient; factor is its exponential, null unless the outcome is a
+  typical_users; membership (mean probability); power, power_beside_the_average, factor ({"median", "low", "high"}: posterior
+  median and 95 % interval of the members' mean coefficient; factor is its exponential, null unless the outcome is a
   logarithm); probability_above_average; profile: by name of activity, {"meaning", "median", "quartiles", "mean", "rank"} in
   plain units, rank among all users (0 to 1).
 - ``profiles.csv``: user, cluster, then activity in plain units, a row per user.
 - ``evaluation.json``: n_training, n_test; scores: a list of {"name", "words", "nll", "nll_error", "rmse", "r2", "coverage":
-  {"0.5", "0.8", "0.95"}}; differences: of the dual model from each other, {"than", "gain", "error"} in nats a thread;
+  {"0.5", "0.8", "0.95"}}; differences: of the dual model from each other, {"than", "gain", "error"} in nats per thread;
   verdict (words); converged, of both models; seconds (by step).
 - ``predictions.csv``: a row per test thread: thread, start, length, outcome, mean, sd, low, high (95 %), log_density, level
   (the predictive distribution function at the outcome: uniform where calibrated), and for each competitor name_mean and
@@ -78,7 +78,7 @@ def run_forum(
     clock = _Clock()
     _require_pyarrow()
     if example == (posts is not None):
-        raise InputError("Give either a file of posts or --example, for a made-up forum.")
+        raise InputError("Give either a file of posts, or --example for a simulated forum.")
     say("Making a forum." if posts is None else f"Reading {posts}.")
     made = example_posts(seed=settings.seed) if posts is None else None
     data = forum_data(posts if made is None else made, options)

@@ -1,4 +1,4 @@
-"""Posts in an embedded database: read once, cleaned by stated rules, put in order inside their threads.
+"""Posts in an embedded database: read once, cleaned by stated rules, sorted inside their threads.
 
 What does not fit into its memory goes to a temporary folder, so that an archive of any size can be grouped. Its table ``posts``
 has a row per post: thread and user as codes from 0 (user is null for nobody), seconds, position in the thread from 0, previous

@@ -1,4 +1,4 @@
-"""Which column of a file plays which part: given by option, or guessed from the names that exports use."""
+"""The part that each column of a file plays: given by an option, or recognized by the names that exports use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

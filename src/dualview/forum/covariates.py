@@ -1,4 +1,4 @@
-"""Properties of threads that stand outside the mixture: section, speed of the first posts, hour, weekday."""
+"""Covariates of threads, outside the mixture: section, speed of the first posts, hour, weekday."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""read_forum: a file of posts as what a model takes.
+"""read_forum: from a file of posts to the data of a fit.
 
 features (U, D), participation (T, U) sparse, outcome (T,), covariates (T, C); U users with enough activity.
 """
@@ -52,28 +52,28 @@ class ForumThreads:
 
     @property
     def behavior(self) -> SharedOutcome:
-        """As a behaviour with an intercept."""
+        """The threads as a behavior with an intercept."""
         covariates = self.covariates if self.covariates.shape[1] else None
         return SharedOutcome(self.participation, self.outcome, covariates, intercept=True, users=self.users)
 
 
 @dataclass(frozen=True, eq=False)
 class ForumData:
-    """What became of a file of posts.
+    """The data of a forum, prepared for a fit.
 
     Attributes
     ----------
-    features : DataFrame (U, D), as the model takes them, by user: counts, intervals and numbers
-    numbers : DataFrame (U, D), the same on the model's scale with a number in each cell, for models that know no intervals
-    activity : DataFrame (U, all of them), the same users in plain units, nothing left out
+    features : DataFrame (U, D), for ``fit``, by user: counts, intervals and numbers
+    numbers : DataFrame (U, D), the same on the model's scale with a number in each cell, for models that cannot use intervals
+    activity : DataFrame (U, all columns), the same users in plain units
     training, test : ForumThreads, earlier and later
-    transforms : how each feature came from activity
-    left_out : activity that is no feature, with reasons
-    names : the file's columns by the part they play
-    facts : numbers of posts, threads and users on the way
+    transforms : how each feature was computed from activity
+    left_out : columns of activity that are not features, with reasons
+    names : the file's columns by part
+    facts : numbers of posts, threads and users at each step
     notes : what was done, in words
-    options : what was asked
-    cut : when the first test thread began, where the split is by time
+    options : the options that were used
+    cut : when the first test thread began, if the split is by time
     """
 
     features: pd.DataFrame
@@ -96,14 +96,14 @@ class ForumData:
 
 
 def read_forum(posts: Any, **options: Any) -> ForumData:
-    """Read posts and make features, participation, outcomes and covariates of them.
+    """Read posts, and compute features, participation, outcomes and covariates.
 
     Parameters
     ----------
     posts : path or DataFrame
-        CSV, JSON lines or Parquet, plain or packed with gz, zst, bz2 or xz; a row per post with thread, user and time, and
-        where there, parent, section, score and text or its length. Columns are guessed from the names that Reddit, Discourse
-        and Zulip use.
+        CSV, JSON Lines or Parquet, plain or compressed with gz, zst, bz2 or xz; one row per post with thread, user and time,
+        and, if available, parent, section, score and text or its length. Columns are recognized by the names that Reddit,
+        Discourse and Zulip use.
     **options
         The parameters of :class:`~dualview.forum.ForumOptions`: columns, first, outcome, covariates, min_threads and more.
 

@@ -1,4 +1,4 @@
-"""A made-up forum with heavy tails, sections, bots and deleted accounts, small enough to make whenever it is wanted.
+"""A simulated forum with heavy tails, sections, bots and deleted accounts, small enough to make on demand.
 
 Members have roles; a role has habits (how active, how early, how long the posts) and a catalytic power: what a member's
 presence among the first posts adds to the logarithm of a thread's length.

@@ -1,4 +1,4 @@
-"""What can be asked of the forum application, with the rules it states."""
+"""Options of the forum application, with their rules."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -11,8 +11,8 @@ from dualview.settings import check_choice, check_values, setting, setting_names
 COVARIATES = ("section", "speed", "hour", "weekday")
 LENGTHS = ("length", "remaining")
 GONE = {  # options of earlier versions, and what to do without them
-    "ties": "this option is gone. Features that users share are now taken for counts and intervals, neither left out nor "
-    "jittered. Leave the option out.",
+    "ties": "this option was removed. Features that users share are now treated as counts and intervals; they are neither left "
+    "out nor jittered. Leave the option out.",
 }
 UNITS = {
     "nanoseconds": 1e-9,
@@ -27,7 +27,7 @@ UNITS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ForumSettings:
-    """What is made of the posts, as a command line says it: each field is an option. ``ForumOptions`` checks them."""
+    """How the posts are prepared; each field is an option of the command line. ``ForumOptions`` checks them."""
 
     first: int = setting(
         5,
@@ -44,7 +44,7 @@ class ForumSettings:
     normalize: bool = setting(False, "Divide the weights of a thread by their sum.")
     covariates: tuple[str, ...] = setting(
         COVARIATES,
-        "What else explains the outcome: section, speed, hour, weekday; repeat the option for several, none for nothing.",
+        "Other predictors of the outcome: section, speed, hour, weekday; repeat the option for several; none: no covariates.",
     )
     min_threads: int = setting(
         5, "Users who were early in fewer training threads are rare: they have no coefficient of their own.", least=1
@@ -63,7 +63,7 @@ class ForumSettings:
     )
     test_share: float = setting(0.2, "Share of the threads kept for testing.")
     split: Literal["time", "random"] = setting(
-        "time", "Test threads are the last to begin (time), or drawn at random, where the order of threads is not known."
+        "time", "Test threads are the last to begin (time), or drawn at random, for example if their order is not known."
     )
     time_unit: str | None = setting(None, f"Unit of times that are numbers: {', '.join(UNITS)}.")
     relative_time: bool = setting(False, "Times count from the start of each thread; threads are in the order of the file.")
@@ -73,53 +73,54 @@ class ForumSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ForumOptions(ForumSettings):
-    """What is made of the posts, checked, with the names of the columns and the seed.
+    """How the posts of a forum are prepared, with the names of the columns and the seed.
 
     Parameters
     ----------
     columns : mapping
-        Names of the file's columns by part (thread, user, time, post, number, parent, section, score, length, text), where the
-        guess is not right; "none" for a column to do without. A thread may be named by several columns together.
+        Names of the file's columns by part (thread, user, time, post, number, parent, section, score, length, text), if they
+        are not recognized; "none" to go without a column. Several columns together may identify a thread.
     first : int
-        m: the participants of a thread's first m posts are what an outcome is explained by. Only threads with more than m
-        posts count: in shorter ones the number of early posts gives the length away.
+        m: the authors of a thread's first m posts are its participants. Only threads with more than m posts are used: in
+        shorter ones the number of early posts reveals the length.
     weights : "binary" or "counts"
-        Whether somebody was among the first m posts, or with how many of them.
+        Whether a user wrote one of the first m posts, or how many of them.
     normalize : bool
         Divide each thread's weights by their sum.
     outcome : "length", "remaining" or a column
-        Posts of the whole thread, posts after the first m, or a number that the file has.
+        Posts of the whole thread, posts after the first m, or a column of the file.
     outcome_from : "same", "first", "last", "sum", "mean" or "max"
         How a column becomes one number per thread. "same": it must be the same in all of a thread's posts.
     scale : "log", "raw" or None
-        None: logarithm for lengths, columns as they are.
+        None: logarithm for lengths, no transformation for columns.
     covariates : sequence of "section", "speed", "hour", "weekday"
-        What else explains the outcome, with slopes outside the mixture.
+        Other predictors of the outcome, with slopes outside the mixture.
     min_threads : int
         Users who were among the first m posts of fewer training threads are rare: they have no coefficient of their own.
     rare : "pool" or "drop"
-        "pool": the rare and the unknown participants of a thread are counted, and the count has a slope. "drop": they are not.
+        "pool": the number of rare and unknown participants of a thread is a covariate. "drop": it is not.
     bots : "remove" or "keep"
-        "remove": posts of bots do not exist. Bots are accounts with well-known names, names that end in bot, and ``bot_names``.
+        "remove": posts of bots are removed. Bots are accounts with well-known names, names that end in bot, and ``bot_names``.
     bot_names : sequence of str
+        More accounts that are bots.
     deleted : "anonymous" or "remove"
-        Posts without a user, or by "[deleted]" and such: they count in the length but are nobody's, or they do not exist.
+        Posts without a user, or by "[deleted]" and the like: count them in the length without an author, or remove them.
     deleted_names : sequence of str
-        More names that stand for nobody.
+        More names of deleted accounts.
     test_share : float
-        This share of the threads is for the test.
+        Share of the threads in the test set.
     split : "time" or "random"
-        "time": the last to begin are for the test. "random": drawn, where the order of threads is not known or means nothing.
+        "time": the last threads to begin are the test set. "random": it is drawn at random.
     time_unit : str or None
-        Unit of times that are numbers: seconds, minutes and so on. None: guessed, for times since 1970.
+        Unit of times that are numbers: seconds, minutes and so on. None: detected, for times since 1970.
     relative_time : bool
-        Times count from the beginning of each thread. Threads are then taken to have begun in the order of the file.
+        Times count from the start of each thread. Threads are then assumed to begin in the order of the file.
     encoding : str
-        Of a text file: utf-8, another codec of Python, or "mixed" for UTF-8 with lines in Windows-1252 among it.
+        Encoding of a text file: utf-8, another codec of Python, or "mixed" for UTF-8 with some lines in Windows-1252.
     skip_bad_rows : bool
-        Leave out posts without a thread or a time that can be read, which are an error otherwise.
+        Leave out posts without a thread or a readable time; otherwise they are an error.
     seed : int
-        Of a random split, and of the users whom closeness is measured to in a large forum.
+        Seed of a random split, and of the sample of users that closeness uses in a large forum.
     """
 
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
@@ -171,7 +172,7 @@ class ForumOptions(ForumSettings):
 
     @property
     def outcome_words(self) -> str:
-        """What is explained, for people."""
+        """The outcome in words."""
         words = {"length": "posts of the thread", "remaining": f"posts after the first {self.first}"}
         plain = words.get(self.outcome, self.outcome)
         return f"logarithm of {plain}" if self.logarithm else plain

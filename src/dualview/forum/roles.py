@@ -1,4 +1,4 @@
-"""Roles: the clusters of a fit told in plain units, with what their members do to threads."""
+"""Roles: the clusters of a fit described in plain units, with the power of their members."""
 
 from typing import Any
 

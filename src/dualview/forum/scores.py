@@ -1,4 +1,4 @@
-"""How well test threads are predicted, by the model and by what it must beat.
+"""Scores of predictions of the test threads, of the model and of its baselines.
 
 Every competitor gives a predictive distribution, so that all have the same scores. Penalties are chosen by cross-validation
 over blocks of training threads that follow each other in time; the test threads are looked at once.
@@ -100,7 +100,7 @@ def _mean_and_error(values: Array) -> tuple[float, float]:
 
 
 def verdict(scores: list[Score], differences: list[Difference]) -> str:
-    """What the numbers allow to say, in plain words. Two standard errors count as a difference."""
+    """The conclusion in plain words. Two standard errors count as a difference."""
     by_name = {score.name: score for score in scores}
     dual = by_name["dual"]
     sentences = [f"The dual model explains {max(dual.r2, 0.0):.1%} of the variance of the test threads (R² {dual.r2:.3f})."]
@@ -108,15 +108,15 @@ def verdict(scores: list[Score], differences: list[Difference]) -> str:
         plain = by_name["covariates"].r2
         gain = dual.r2 - plain
         what = "adds little" if gain < _LITTLE else "adds"
-        sentences.append(f"Covariates alone reach R² {plain:.3f}: who takes part early {what} ({gain:+.3f}).")
+        sentences.append(f"Covariates alone reach R² {plain:.3f}: knowing the early participants {what} ({gain:+.3f}).")
     if "mean" in by_name and by_name["mean"].r2 < -_DRIFT:
         sentences.append(
-            "The test threads differ from the training threads on the whole (on them the training mean has R² "
-            f"{by_name['mean'].r2:.3f}): the forum changed, or its threads are not in the order of time, and a low R² says "
-            "that first of all."
+            "The test threads differ from the training threads in their mean (the training mean has R² "
+            f"{by_name['mean'].r2:.3f} on them): the forum changed, or its threads are not in order of time. This alone "
+            "explains a low R²."
         )
     if "covariates" not in by_name and dual.r2 < _LITTLE:
-        sentences.append("That is very little: here, who takes part early says hardly anything about how a thread ends.")
+        sentences.append("That is very little: early participants say hardly anything about the outcome of a thread here.")
     for name, words in (
         ("single", "the single model"),
         ("ridge_covariates", "ridge regression on the same"),
@@ -129,9 +129,9 @@ def verdict(scores: list[Score], differences: list[Difference]) -> str:
 
 
 def _compared(difference: Difference, words: str) -> str:
-    size = f"{abs(difference.gain):.4f} ± {difference.error:.4f} nats a thread"
+    size = f"{abs(difference.gain):.4f} ± {difference.error:.4f} nats per thread"
     if abs(difference.gain) <= 2 * difference.error:
-        return f"It cannot be told apart from {words} ({difference.gain:+.4f} ± {difference.error:.4f} nats a thread)."
+        return f"It cannot be distinguished from {words} ({difference.gain:+.4f} ± {difference.error:.4f} nats per thread)."
     return f"It predicts {'better' if difference.gain > 0 else 'worse'} than {words}, by {size}."
 
 
@@ -160,7 +160,7 @@ def _linear(train: ForumThreads, test: ForumThreads) -> NormalMixture:
 
 
 def _ridge(train: ForumThreads, test: ForumThreads, columns: list[str]) -> NormalMixture:
-    """Ridge regression with unpenalised covariates; noise from the held-out residuals of the chosen penalty."""
+    """Ridge regression with unpenalized covariates; noise from the held-out residuals of the chosen penalty."""
     design, matrix, outcome = _design(train, columns), train.participation, train.outcome
     fold = np.arange(len(outcome)) * _FOLDS // len(outcome)
     residuals = np.empty((len(_PENALTIES), len(outcome)))

@@ -1,4 +1,4 @@
-"""Files of posts as something the engine can select from.
+"""Files of posts as relations for SQL.
 
 What a file is, is seen from its first bytes, not from its name: archives are named in many ways.
 """

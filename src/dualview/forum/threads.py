@@ -1,4 +1,4 @@
-"""Threads of an archive: who was early, how long they became, which are for the test.
+"""Threads of an archive: their early participants, their outcomes, and the split into training and test.
 
 Threads are in the order of their beginning, the test threads last. participation (T, U) has all users of the archive as
 columns.
@@ -131,7 +131,7 @@ def _outcome(kept: dict[str, Any], options: ForumOptions) -> Array:
             )
     if options.logarithm and not (values > 0).all():
         raise InputError(
-            f"The logarithm of {options.outcome} was asked for, but {int((values <= 0).sum())} threads have 0 or less. Take "
+            f"The logarithm of {options.outcome} was asked for, but {int((values <= 0).sum())} threads have 0 or less. Use "
             "--scale raw."
         )
     return np.asarray(np.log(values) if options.logarithm else values)

@@ -1,1 +1,1 @@
-"""What people give, checked: tables of users, tables of threads."""
+"""Input from users of the library, checked: features, behaviors, tables, parameters."""

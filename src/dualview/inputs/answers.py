@@ -67,7 +67,7 @@ class Answers:
     notes: list[str] = field(default_factory=list)
 
     def behavior(self, users: Sequence[str]) -> Behavior:
-        """The answers as a behaviour of users with these ids."""
+        """The answers as a behavior of users with these ids."""
         asked = self.settings
         shared: dict[str, Any] = {"common": self.common, "groups": self.groups, "users": users}
         made: Any
@@ -89,7 +89,7 @@ class Answers:
 
     @property
     def _appeals(self) -> bool | str:
-        """Whether items have appeals of their own; how much these differ is learnt where other effects are."""
+        """Whether items have appeals of their own; how much these differ is learned where other effects are."""
         others = self.common is not None or self.groups is not None
         return "learnt" if self.settings.item_intercept and others else self.settings.item_intercept
 

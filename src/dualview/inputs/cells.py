@@ -61,12 +61,12 @@ def _has_codebook(X: Any, columns: Any) -> bool:
 
 
 def warn_of_empty_rows(cells: Cells, users: Sequence[Any], with_behavior: bool) -> None:
-    """Say which users have nothing observed in any column: they are known by their behaviour, if there is one."""
+    """Say which users have nothing observed in any column: they are known by their behavior, if there is one."""
     empty = np.flatnonzero(cells.without_information)
     if not len(empty):
         return
     shown = ", ".join(str(users[u]) for u in empty[:_SHOWN]) + (", …" if len(empty) > _SHOWN else "")
-    known = "They stay in the fit, known by their behaviour alone" if with_behavior else "Nothing is known about them"
+    known = "They stay in the fit, known by their behavior alone" if with_behavior else "Nothing is known about them"
     warnings.warn(f"{len(empty)} user(s) have no cell observed in X: {shown}. {known}.", DataWarning, stacklevel=5)
 
 

@@ -1,4 +1,4 @@
-"""The data of a fit: features X (U, D), a behaviour, or both, of the same users."""
+"""The data of a fit: features X (U, D), a behavior, or both, of the same users."""
 
 import warnings
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Data:
-    """Features in the user's units with their names, a behaviour, and the users' ids; None for a view that is not there.
+    """Features in the user's units with their names, a behavior, and the users' ids; None for a view that is not there.
 
     codebook: what the columns of a table are; None for an array of numbers. cells: the table, where some of its cells are not
     exact or are categories; there are then no features.
@@ -95,13 +95,13 @@ def checked_data(estimator: Any, X: Any, y: Any) -> Data:
 
 def _checked_behavior(y: Any) -> Behavior | None:
     if isinstance(y, type):
-        raise InputError(f"y must be a behaviour; got the class {y.__name__}. Make one: {y.__name__}(...).")
+        raise InputError(f"y must be a behavior; got the class {y.__name__}. Make one: {y.__name__}(...).")
     if y is None or isinstance(y, Behavior):
         return y
-    if hasattr(y, "prepare"):  # written as a behaviour, which is not to be passed over
-        check_inherits(y, Behavior, "A behaviour")
+    if hasattr(y, "prepare"):  # written as a behavior, which is not to be passed over
+        check_inherits(y, Behavior, "A behavior")
     warnings.warn(
-        f"y is not a behaviour ({type(y).__name__}) and is ignored, as scikit-learn's clusterers do. A behaviour is for "
+        f"y is not a behavior ({type(y).__name__}) and is ignored, as scikit-learn's clusterers do. A behavior is for "
         "example dv.SharedOutcome(participation, outcome).",
         DataWarning,
         stacklevel=4,
@@ -112,10 +112,10 @@ def _checked_behavior(y: Any) -> Behavior | None:
 def _n_users(features: Array | None, behavior: Behavior | None) -> int:
     sizes = [len(part) for part in (features, behavior) if part is not None]
     if not sizes:
-        raise InputError("fit needs features X, a behaviour, or both; got neither.")
+        raise InputError("fit needs features X, a behavior, or both; got neither.")
     if behavior is not None and sizes[0] != len(behavior):
         raise InputError(
-            f"X and behaviour must be of the same users: X has {sizes[0]} rows, the behaviour has {len(behavior)} users. "
+            f"X and behavior must be of the same users: X has {sizes[0]} rows, the behavior has {len(behavior)} users. "
             f"{behavior.advice(sizes[0])}"
         )
     if sizes[0] < 2:

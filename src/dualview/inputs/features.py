@@ -33,7 +33,7 @@ def checked_features(estimator: Any, X: Any, reset: bool = True, missing: bool =
     missing: cells may be NaN.
     """
     if isinstance(X, Behavior):
-        raise InputError("X takes the users' features; got a behaviour. Without features call fit(None, behavior).")
+        raise InputError("X takes the users' features; got a behavior. Without features call fit(None, behavior).")
     if not sparse.issparse(X):  # scikit-learn has a message for that
         _check_table(X, least=2 if reset else 1)
     features = np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False))
@@ -105,9 +105,7 @@ def feature_units(features: Array, names: list[str], prior: GaussianPrior | str 
         return Whitening.of(prior)
     units = Whitening.of_data(features, prior)
     if units.n_dims == 0:
-        raise InputError(
-            "All features are constant: there is nothing to cluster by. Pass X=None to cluster by behaviour alone."
-        )
+        raise InputError("All features are constant: there is nothing to cluster by. Pass X=None to cluster by behavior alone.")
     if units.n_dims < len(names):
         warnings.warn(_rank_message(features, names, units), DataWarning, stacklevel=5)
     return units

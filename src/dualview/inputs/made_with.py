@@ -1,4 +1,4 @@
-"""What a run is made with: everything that decides which numbers are drawn, in a form that can be compared and shown."""
+"""What a run is made with: everything that determines the draws, in a form that can be compared and shown."""
 
 import numbers as abstract
 from typing import Any

@@ -1,4 +1,4 @@
-"""Data in working units, and the model of them that an estimator's parameters ask for."""
+"""Data in working units, and their model according to an estimator's parameters."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +40,7 @@ class Modelled:
     partition: PartitionNames
 
     def start_vectors(self) -> Array:
-        """A vector per user in working units, for k-means: the features, or without them an estimate of the behaviour."""
+        """A vector per user in working units, for k-means: the features, or without them an estimate of the behavior."""
         if self.data.cells is not None and self.data.codebook is not None:
             levels = indicators(self.data.cells, self.data.codebook)
             return levels if self.model.features is None else np.hstack([self.model.features, levels])

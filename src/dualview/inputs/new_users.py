@@ -62,7 +62,7 @@ def _cells_of(numbers: Array) -> Cells:
 
 def _read(estimator: Any, codebook: Columns, X: Any, unknown: Literal["error", "missing"]) -> Cells:
     if isinstance(X, Behavior):
-        raise InputError("X takes the users' features; got a behaviour.")
+        raise InputError("X takes the users' features; got a behavior.")
     refuse_repeated_columns(X, "X")
     if all(column.kind == "continuous" for column in codebook.columns):  # scikit-learn's rules for names then hold
         validate_data(estimator, X, reset=False, skip_check_array=True)

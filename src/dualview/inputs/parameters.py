@@ -1,4 +1,4 @@
-"""The parameters of an estimator: what each may be, and whether the data of a fit have a use for it."""
+"""Validation of the parameters of an estimator, alone and given the data of a fit."""
 
 import numbers as abstract
 import os
@@ -82,13 +82,13 @@ def check_use(estimator: Any, data: Data) -> None:
         if not is_there and getattr(estimator, name) is not None:
             warnings.warn(f"{name} is not used: there is no such view in this fit.", DataWarning, stacklevel=3)
     if estimator.spread_prior != defaults(Settings)["spread_prior"] and (not has_behavior or estimator.pooling is not None):
-        reason = "there is no behaviour in this fit" if not has_behavior else "users of a cluster share one latent behaviour"
+        reason = "there is no behavior in this fit" if not has_behavior else "users of a cluster share one latent behavior"
         warnings.warn(f"spread_prior is not used: {reason}.", DataWarning, stacklevel=3)
     if estimator.n_clusters == 1 and estimator.alpha is not None:
         warnings.warn("alpha is not used: with one cluster there is none.", DataWarning, stacklevel=3)
     if estimator.link is not None and (not data.has_features or data.behavior is None):
-        missing = "a behaviour" if data.has_features else "features X"
-        raise InputError(f'link="linear" joins features and behaviour; this fit lacks {missing}. Give both, or link=None.')
+        missing = "a behavior" if data.has_features else "features X"
+        raise InputError(f'link="linear" joins features and behavior; this fit lacks {missing}. Give both, or link=None.')
     if agreement_prior(estimator.agreement) is not None and (not data.has_features or data.behavior is None):
         missing = "a behavior" if data.has_features else "features X"
         raise InputError(f"agreement compares features and behavior; this fit lacks {missing}. Give both, or agreement=None.")

@@ -1,4 +1,4 @@
-"""Tables of users and threads from files, with the ids they came with.
+"""Tables of users and threads from files, with their ids.
 
 users: a row per user, an id column and features. threads: a long table with a row per thread and participant, or a Matrix
 Market file of participation; outcomes in the same table or in one of their own, with a row per thread.
@@ -37,7 +37,7 @@ class Users:
 
 @dataclass(frozen=True)
 class Threads:
-    """Thread ids, who took part, what came out; ``notes`` say what was left out or added up on the way."""
+    """Thread ids, participation and outcomes; ``notes`` say what was left out or added up."""
 
     ids: list[str]
     participation: sparse.csr_array
@@ -46,7 +46,7 @@ class Threads:
     notes: list[str] = field(default_factory=list)
 
     def behavior(self, intercept: bool, users: Sequence[str] | None = None) -> SharedOutcome:
-        """The threads as a behaviour of users with these ids."""
+        """The threads as a behavior of users with these ids."""
         behavior = SharedOutcome(self.participation, self.outcome, self.covariates, intercept, users=users)
         behavior.observation_ids = list(self.ids)
         return behavior

@@ -1,6 +1,6 @@
 """Draws from normal and Wishart distributions in canonical parameters, and from weights.
 
-A precision matrix is carried as its upper factor T with S = T Tᵀ: a Wishart draw makes T without another factorisation, and a
+A precision matrix is carried as its upper factor T with S = T Tᵀ: a Wishart draw makes T without another factorization, and a
 quadratic form is |Tᵀ x|².
 """
 

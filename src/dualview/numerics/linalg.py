@@ -69,7 +69,7 @@ def cholesky_by_tiles(matrix):
 
 @in_place
 def loses_digits(factor, diagonal):
-    """Whether a Cholesky pivot has cancelled to less than 1e-8 of the matrix's diagonal element, or below zero."""
+    """Whether a Cholesky pivot has canceled to less than 1e-8 of the matrix's diagonal element, or below zero."""
     for j in range(diagonal.shape[0]):
         if not factor[j, j] * factor[j, j] > 1e-8 * diagonal[j]:
             return True

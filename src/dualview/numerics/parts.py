@@ -5,7 +5,7 @@ it away: of the hundred and fifty functions behind a fit, Python calls five. :fu
 Called from Python, it is compiled as ``numba.njit`` compiles it. Called by another kernel, it is a part of that one:
 
 - no wrapper for Python or C is made for a part, and no machine code but that of the kernel it ends up in;
-- a part is optimised on its own only where it is small, for that decides what LLVM puts into callers;
+- a part is optimized on its own only where it is small, for that decides what LLVM puts into callers;
 - no kernel has a wrapper for C, and none is compiled again for each constant that it is called with;
 - Python's garbage collector works more rarely while a kernel of this package is compiled, for it would look through millions
   of small objects again and again. It is never paused, and compilations of other people's functions are left alone.
@@ -29,8 +29,8 @@ import numba
 from numba.core import base, codegen, compiler, dispatcher, typed_passes, types
 from numba.core.compiler_machinery import LoweringPass, register_pass
 
-# Functions in a part, those it calls included, that is optimised on its own: what LLVM puts into a caller depends on how short
-# it is by then. Larger parts would only be optimised again and again, which would take a seventh of the time.
+# Functions in a part, those it calls included, that is optimized on its own: what LLVM puts into a caller depends on how short
+# it is by then. Larger parts would only be optimized again and again, which would take a seventh of the time.
 _LARGEST_OPTIMISED = 5
 
 # Objects that are made between two garbage collections, in place of Python's 700 or 2,000.
@@ -67,7 +67,7 @@ def _with_rare_collections(compile_function: Callable[[], Any]) -> Any:
 
 
 class _PartLibrary(codegen.JITCodeLibrary):
-    """Code that becomes machine code only inside other code, and is optimised there; here as well where it is small."""
+    """Code that becomes machine code only inside other code, and is optimized there; here as well where it is small."""
 
     def _optimize_final_module(self) -> None:
         functions = (function for function in self._final_module.functions if not function.is_declaration)

@@ -41,10 +41,10 @@ def _solve_transposed(factor, vector):
 
 @compiled
 def draw_by_coefficients(gram, weighted_outcome, noise_precision, prior_mean, prior_precision, noise):
-    """(C7) by a factorisation of size coefficients: Λ = diag(prior_precision) + noise_precision · gram.
+    """(C7) by a factorization of size coefficients: Λ = diag(prior_precision) + noise_precision · gram.
 
     weighted_outcome is designᵀ outcome, noise a standard normal vector. For up to ``TILES`` coefficients; NaN when the
-    factorisation loses digits.
+    factorization loses digits.
     """
     n = prior_mean.shape[0]
     factor, diagonal, draw = np.empty((n, n)), np.empty(n), np.empty(n)
@@ -67,9 +67,9 @@ def draw_by_coefficients(gram, weighted_outcome, noise_precision, prior_mean, pr
 
 @compiled
 def draw_by_observations(design, outcome, noise_precision, prior_mean, prior_precision, noise, outcome_noise):
-    """(C7) by a factorisation of size observations: a prior draw, corrected by the residual it leaves.
+    """(C7) by a factorization of size observations: a prior draw, corrected by the residual it leaves.
 
-    NaN when the factorisation loses digits.
+    NaN when the factorization loses digits.
     """
     n_observations = design.shape[0]
     covariance = 1.0 / prior_precision
@@ -90,7 +90,7 @@ def draw_by_observations(design, outcome, noise_precision, prior_mean, prior_pre
 
 @compiled
 def draw_by_rotations(design, outcome, noise_precision, prior_mean, prior_precision, noise):
-    """(C7) by a QR factorisation of the design stacked on the prior: slower, and keeps digits where the others lose them."""
+    """(C7) by a QR factorization of the design stacked on the prior: slower, and keeps digits where the others lose them."""
     n_observations, n = design.shape
     stacked = np.zeros((n_observations + n, n))
     target = np.empty(n_observations + n)

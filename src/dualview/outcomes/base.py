@@ -1,4 +1,4 @@
-"""What an observation is, given its location: the interface of outcomes, and of their predictive distributions.
+"""The distribution of an observation given its location: the interface of outcomes and of their predictive distributions.
 
 A location is linear in the users' latent vectors. An :class:`Outcome` says how observations scatter about their locations. A
 :class:`Mixture` is a predictive distribution: a mixture over the draws of a posterior and what each draw leaves open. A new

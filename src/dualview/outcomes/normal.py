@@ -15,7 +15,7 @@ from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 _PRECISION = 2e-13  # of quantiles, in units of themselves or of the smallest component
 _FEWEST_COMPONENTS, _LARGE_SHARE = 50, 0.2  # for telling that a mean rests on few components
 NO_DENSITY = (
-    "There is no density here: some draws have a single value, as the latent behaviour of a cluster does when its users "
+    "There is no density here: some draws have a single value, as the latent behavior of a cluster does when its users "
     "share one. Use interval and draws."
 )
 
@@ -68,16 +68,16 @@ class NormalMixture(Mixture):
     def mean(self) -> Array:
         """Expected value of each case.
 
-        It need not exist: where somebody without observations has a part in the outcome, a cluster's spread may have such heavy
-        tails that the mean is another number with every seed. ``mean_unsure`` tells; ``median`` always exists.
+        The mean need not exist: if a user without observations takes part in the outcome, a cluster's spread may have such
+        heavy tails that the estimate changes with every seed. ``mean_unsure`` marks such cases; ``median`` always exists.
         """
         return self._moments[0]
 
     @cached_property
     def mean_unsure(self) -> NDArray[np.bool_]:
-        """Whether the mean of each case rests on few components, as where none exists; the median does not.
+        """Whether the mean of each case depends on few components, as it does if no mean exists; the median does not.
 
-        It does where the largest of at least 50 components makes a fifth of the expected distance from the median.
+        It does if the largest of at least 50 components contributes a fifth of the expected distance from the median.
         """
         result, medians = np.zeros(self._n, dtype=bool), self.median
         if self._n_components < _FEWEST_COMPONENTS:
@@ -96,7 +96,7 @@ class NormalMixture(Mixture):
     def std(self) -> Array:
         """Standard deviation of each case.
 
-        It need not exist, as ``mean`` says, and is then any large number; ``interval`` always exists.
+        It need not exist, see ``mean``, and is then any large number; ``interval`` always exists.
         """
         return np.asarray(np.sqrt(self._moments[1]))
 

@@ -10,10 +10,10 @@ from dualview.numerics.streams import random
 
 
 class AlphaPrior(NamedTuple):
-    """p(α) = exp(log_constant) α^{power − 1} e^{−rate α − inverse_rate/α}: a generalised inverse Gaussian distribution.
+    """p(α) = exp(log_constant) α^{power − 1} e^{−rate α − inverse_rate/α}: a generalized inverse Gaussian distribution.
 
     inverse_rate = 0 is a gamma, rate = 0 an inverse gamma distribution. The paper's prior, 1/α ~ G(1, 1), has power −1/2,
-    rate 0 and inverse_rate 1/2. An α that is known is not learnt: its powers and rates are those of the constant 1.
+    rate 0 and inverse_rate 1/2. An α that is known is not learned: its powers and rates are those of the constant 1.
     """
 
     power: float

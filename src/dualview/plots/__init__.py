@@ -1,6 +1,6 @@
-"""Pictures of a fitted model, by matplotlib.
+"""Plots of a fitted model, with matplotlib.
 
-A function takes axes and gives them back, or makes its own.
+Each function draws on the axes it is given, or makes its own, and returns them.
 """
 
 from dualview.plots.canvas import require_matplotlib

@@ -1,7 +1,7 @@
-"""What all pictures share: where they are drawn, what they are drawn of, and how clusters and chains look.
+"""Common parts of all plots: axes, input, and the style of clusters and chains.
 
-A cluster has the same colour and marker in every picture; both differ between clusters, so that pictures survive grey printing
-and colour blindness. Chains differ in lightness and in marker.
+A cluster has the same color and marker in every picture; both differ between clusters, so that pictures survive gray printing
+and color blindness. Chains differ in lightness and in marker.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 Users = NDArray[np.intp]
 Panels = NDArray[np.object_]
 
-# The Okabe-Ito colours with wine for yellow, which is lost on white, and for black, which is kept for the truth. The two
+# The Okabe-Ito colors with wine for yellow, which is lost on white, and for black, which is kept for the truth. The two
 # lengths have no common factor: 70 clusters before a pair comes again.
 _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#882255", "#56B4E9", "#D55E00")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">")
@@ -91,14 +91,14 @@ def groups_of(labels: NDArray[np.int64]) -> list[tuple[int, Users]]:
 
 
 def cluster_style(cluster: int, n_users: int) -> dict[str, Any]:
-    """Colour and marker of a cluster, smaller where users are many. A dark edge keeps light colours visible on white."""
+    """Color and marker of a cluster, smaller where users are many. A dark edge keeps light colors visible on white."""
     color, marker = _COLORS[cluster % len(_COLORS)], _MARKERS[cluster % len(_MARKERS)]
     size = float(np.clip(4200 / n_users, 6, 42))
     return {"color": color, "marker": marker, "s": size, "edgecolors": "0.15", "linewidths": 0.6, "zorder": 2}
 
 
 def chain_style(chain: int, n_points: int) -> dict[str, Any]:
-    """Colour and marker of a chain's line of n points; a few of them are marked, at other places in each chain."""
+    """Color and marker of a chain's line of n points; a few of them are marked, at other places in each chain."""
     step = max(1, n_points // _CHAIN_MARKS)
     return {
         "color": _CHAIN_COLORS[chain % len(_CHAIN_COLORS)],

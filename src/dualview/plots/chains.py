@@ -21,15 +21,15 @@ _MOST_LAGS = 100
 def traces(model: DualViewMixture | Posterior, names: str | Sequence[str] | None = None, axes: Any = None) -> Panels:
     """Traces of scalars, a row each and a line per chain, beside their autocorrelations.
 
-    Chains that have converged look alike and wander over the same range; autocorrelations should fall into the band, which
-    holds 95 % of those of independent draws. A chain in which the scalar never changes has no autocorrelations.
+    Chains that have converged look alike and cover the same range. Autocorrelations should fall into the band, which
+    contains 95 % of those of independent draws. A chain in which the scalar never changes has no autocorrelations.
 
     Parameters
     ----------
     model : fitted DualViewMixture or Posterior
     names : str or sequence of str, optional
-        Which of ``posterior.scalars()``, or anything else drawn that is one number a draw. By default the concentration, the
-        number of clusters, the noise, the log joint density and the mean latent coefficient, where the model has them.
+        Names in ``posterior.scalars()``, or of anything else with one number per draw. By default the concentration, the
+        number of clusters, the noise, the log joint density and the mean latent coefficient, if the model has them.
     axes : array (rows, 2) of matplotlib Axes, optional
         Where to draw; a new figure by default.
 

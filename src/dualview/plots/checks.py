@@ -1,4 +1,4 @@
-"""Pictures of the checks of a fit."""
+"""Plots of the checks of a fit."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,20 +16,21 @@ if TYPE_CHECKING:
 
 _TITLES = {
     "outcomes": "outcomes, predicted from all others",
-    "features": "features, from cluster centres",
-    "behaviour": "behaviour, from cluster centres",
+    "features": "features, from cluster centers",
+    "behavior": "behavior, from cluster centers",
 }
 
 
 def checks(found: Checks, axes: Any = None) -> Panels:
-    """Histograms of levels that are uniform if the model is right, one for outcomes, features and behaviour each.
+    """Histograms of levels (probability integral transforms) of outcomes, features and behavior, uniform if the model is right.
 
-    The band holds 95 % of the bars of such levels. A hill in the middle: the model expects more spread than there is. Bars high
-    at both ends: less. High at one end: outcomes are skewed, or vectors have outliers.
+    If the model is right, 95 % of the bars end in the band. High in the middle: the model expects more spread than there is.
+    High at both ends: less. High at one end: outcomes are skewed, or vectors have outliers.
 
     Parameters
     ----------
-    found : what ``model.check()`` gives
+    found : Checks
+        The result of ``model.check()``.
     axes : array of matplotlib Axes, optional
         As many as there are histograms; a new figure by default.
 
@@ -49,13 +50,14 @@ def checks(found: Checks, axes: Any = None) -> Panels:
 
 
 def ranks(calibration: Calibration, axes: Any = None) -> Panels:
-    """A histogram of the ranks of each quantity, flat where posteriors are calibrated, with a band for 95 % of the bars.
+    """Histograms of the ranks of each quantity, flat if posteriors are calibrated, with a band for 95 % of the bars.
 
-    A hill: posteriors are too wide. A valley: too narrow. A slope: they lie too low or too high.
+    High in the middle: posteriors are too wide. High at both ends: too narrow. A slope: they are biased.
 
     Parameters
     ----------
-    calibration : what ``dv.calibrate`` gives
+    calibration : Calibration
+        The result of ``dv.calibrate``.
     axes : array of matplotlib Axes, optional
         In rows of four, as many as there are quantities; a new figure by default.
     """

@@ -1,4 +1,4 @@
-"""The partition: who is with whom, how many clusters there are and how large. z (draws, U), labels (U,)."""
+"""Plots of the partition: similarity, number and sizes of clusters. z (draws, U), labels (U,)."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +32,9 @@ _MOST_TICKS = 12
 
 
 def similarity(model: DualViewMixture | Posterior, ax: "Axes | None" = None) -> "Axes":
-    """How often two users are together: the posterior similarity matrix, users by cluster of the partition estimate.
+    """Posterior similarity matrix: how often two users are together, with users ordered by estimated cluster.
 
-    Lines separate the clusters. Inside a cluster those who are most often with the others come first. For up to a few thousand
-    users.
+    Lines separate the clusters. Inside a cluster the most certain members come first. For up to a few thousand users.
 
     Parameters
     ----------
@@ -63,11 +62,11 @@ def similarity(model: DualViewMixture | Posterior, ax: "Axes | None" = None) -> 
 
 
 def clusters(model: DualViewMixture | Posterior, axes: Any = None, probability: float = 0.9) -> Panels:
-    """How many clusters there are, and how large: two panels.
+    """Number and sizes of clusters, in two panels.
 
-    The first has the posterior probability of each number of clusters. The second has the size of the largest cluster, of
+    The first shows the posterior probability of each number of clusters. The second shows the size of the largest cluster, of
     the second largest and so on: posterior mean and central interval, where a draw with fewer clusters counts as a size of
-    zero; ticks are the sizes in the partition estimate.
+    zero. Ticks are the sizes in the partition estimate.
 
     Parameters
     ----------
@@ -75,7 +74,7 @@ def clusters(model: DualViewMixture | Posterior, axes: Any = None, probability: 
     axes : array of two matplotlib Axes, optional
         Where to draw; a new figure by default.
     probability : float
-        Of the intervals of sizes.
+        Probability of the intervals of sizes.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Predictions against what came. y (n,) holds the outcomes of the n cases of a prediction."""
+"""Predictions against outcomes. y (n,) holds the outcomes of the n cases of a prediction."""
 
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,8 @@ _INTERVAL = "0.78"
 def predictions(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = None, probability: float = 0.95) -> "Axes":
     """Predictive medians and central intervals beside the outcomes, from the smallest outcome to the largest.
 
-    Crosses are outcomes outside their interval. The title counts those inside, over all cases; of more than 2000 cases,
-    2000 evenly spread ones are drawn.
+    Crosses are outcomes outside their interval. The title counts those inside, over all cases. Of more than 2000 cases,
+    2000 evenly spaced ones are drawn.
 
     Parameters
     ----------
@@ -62,11 +62,10 @@ def predictions(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = Non
 
 
 def calibration(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = None) -> "Axes":
-    """How often central intervals held the outcome, against how often they should.
+    """Calibration plot: share of outcomes inside central intervals, against their probability.
 
-    The line follows the diagonal when predictions are calibrated, runs above it when intervals are too wide and below it when
-    they are too narrow. The band holds, at each probability, 95 % of what calibrated predictions of independent cases would
-    give.
+    The line follows the diagonal if predictions are calibrated, is above it if intervals are too wide, and below it if they are
+    too narrow. At each probability, the band contains 95 % of the shares that calibrated predictions of independent cases give.
 
     Parameters
     ----------

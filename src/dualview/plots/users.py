@@ -1,4 +1,4 @@
-"""Users one by one: their features, and their latent coefficients. X (U, D), labels (U,)."""
+"""Plots of single users: their features, and their latent coefficients. X (U, D), labels (U,)."""
 
 import operator
 from collections.abc import Sequence
@@ -47,15 +47,15 @@ def features(
     ----------
     model : fitted DualViewMixture
     X : array or DataFrame (U, D), optional
-        Features of the users of the fit; by default those that were fitted. A model fitted without features can be shown in
-        them too. Users with a missing cell in one of the two columns are left out. Nominal columns have no axis.
+        Features of the users of the fit; by default those that were fitted. A model fitted without features can be plotted in
+        any features you give. Users with a missing cell in one of the two columns are left out. Nominal columns have no axis.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     columns : two positions or names
         The columns on the horizontal and the vertical axis.
     ellipses : bool
         Whether to draw the 95 % contour of the normal distribution with the mean and covariance of a cluster's users, for
-        clusters of three and more.
+        clusters of at least three.
 
     Examples
     --------
@@ -96,20 +96,20 @@ def latent(
 ) -> "Axes":
     """Each user's latent coefficient: posterior median and central interval.
 
-    Clusters stand side by side in the order of their mean coefficients, and users inside a cluster likewise. The dashed line
-    is the mean of all users.
+    Clusters are side by side, ordered by their mean coefficients, and so are users inside a cluster. The dashed line is the
+    mean of all users.
 
     Parameters
     ----------
-    model : DualViewMixture fitted with a behaviour
+    model : DualViewMixture fitted with a behavior
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     probability : float
-        Of the interval.
+        Probability of the interval.
     truth : array (U,), optional
-        The true coefficients where they are known, drawn as ticks.
+        The true coefficients, if they are known, drawn as ticks.
     part : int or str
-        Which number of a latent vector to draw, by position or name, where it has several.
+        Which element of the latent vector to draw, by position or name, if it has several.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def overview(
     posterior_of(model)
     left, right = panels(axes, 1, 2, (11, 4.6), width_ratios=(1, 1.35))[0]
     features(model, X, left, columns).set_title("Features", loc="left")
-    latent(model, right, probability, truth).set_title("Latent behaviour", loc="left")
+    latent(model, right, probability, truth).set_title("Latent behavior", loc="left")
     return np.array([left, right], dtype=object)
 
 
@@ -223,7 +223,7 @@ def _latent_part(model: DualViewMixture, part: int | str, probability: float) ->
     """What one number of the latent vectors is called, its medians (U,), and its central intervals (U, 2)."""
     post = posterior_of(model)
     if "latent" not in post:
-        raise InputError("This model was fitted without a behaviour, so it has no latent coefficients: call fit(X, behavior).")
+        raise InputError("This model was fitted without a behavior, so it has no latent coefficients: call fit(X, behavior).")
     names, median, intervals = post.latent_names, model.latent_, post.interval("latent", probability)
     if len(names) == 1:
         return "latent coefficient", median, intervals

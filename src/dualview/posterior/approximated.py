@@ -1,4 +1,4 @@
-"""What a posterior says of the variational approximation that its draws come from."""
+"""Diagnostics of the variational approximation that a posterior's draws come from."""
 
 import json
 from collections.abc import Mapping

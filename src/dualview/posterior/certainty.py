@@ -1,4 +1,4 @@
-"""How settled a partition estimate is, in words. labels (U,) and draws z (N, U), clusters numbered from 0."""
+"""How certain a partition estimate is, in words. labels (U,) and draws z (N, U), clusters numbered from 0."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 def checks_of(post: Posterior, behavior: Behavior | None, views: Sequence[Posterior] | None, seed: int) -> Checks:
-    """Every check that the fit has data for. views: fits to the features alone and to the behaviour alone, where there are."""
+    """Every check that the fit has data for. views: fits to the features alone and to the behavior alone, where there are."""
     rng = np.random.default_rng(seed)
     residuals = residuals_of(post, behavior, seed)
     context = _context(post, behavior)

@@ -1,6 +1,6 @@
-"""Has it converged? Only quantities that do not depend on how clusters are numbered.
+"""Convergence diagnostics, of quantities that do not depend on how clusters are numbered.
 
-Arrays are (chain, draw). R̂ is rank-normalised, effective sample sizes are ArviZ's; Geweke's z compares the first tenth of a
+Arrays are (chain, draw). R̂ is rank-normalized, effective sample sizes are ArviZ's; Geweke's z compares the first tenth of a
 chain with its second half.
 """
 
@@ -68,7 +68,7 @@ def _ess(values: Array, method: str) -> float:
 
 
 def _r_hat(values: Array) -> float:
-    """Rank-normalised R̂; of a yes-or-no quantity without the half that looks at its spread. One chain: its halves."""
+    """Rank-normalized R̂; of a yes-or-no quantity without the half that looks at its spread. One chain: its halves."""
     if len(values) == 1:
         half = values.shape[1] // 2
         values = np.concatenate([values[:, :half], values[:, half : 2 * half]])

@@ -1,4 +1,4 @@
-"""Clusters that nobody of the fit is in: the distribution of their first vector, with mean and precision integrated out.
+"""New clusters, without users of the fit: the distribution of their first vector, with mean and precision integrated out.
 
 A cluster from the base has μ ~ N(μ_0, R_0⁻¹) and S ~ W(β, (β W_0)⁻¹), (M2) and (M3). Given μ its first vector is multivariate
 t, a normal of random scale, so that all that is left of μ and S is one number g:

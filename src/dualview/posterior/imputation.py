@@ -1,4 +1,4 @@
-"""Cells that are missing or censored: what they may be, given everything else."""
+"""Imputation of missing and censored cells, given everything else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,10 +48,10 @@ class Drawn:
 
 
 class Imputation:
-    """Cells that were missing or censored, filled in. ``DualViewMixture.impute`` makes it.
+    """Imputed missing and censored cells: the result of ``DualViewMixture.impute``.
 
-    Numbers are told by their posterior median, which always exists, and ordered levels too; categories by the most probable
-    level. Rounded numbers, counts and ratings that are there stay as they are. The cells of one user are drawn together.
+    Numbers and ordered levels are summarized by their posterior median, which always exists, categories by the most probable
+    level. Observed rounded numbers, counts and ratings stay as they are. The cells of one user are drawn jointly.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Imputation:
         return self._completed(np.median(self._drawn.values, axis=0), np.array(codes, dtype=np.int64))
 
     def completed(self, draw: int) -> pd.DataFrame:
-        """The table completed with one of the draws: an analysis of several of them is multiple imputation."""
+        """The table completed with one of the draws; analyze several of them for multiple imputation."""
         if not 0 <= draw < self.n_draws:
             raise InputError(f"draw must be from 0 to {self.n_draws - 1}; got {draw}.")
         return self._completed(self._drawn.values[draw], self._drawn.codes[draw])

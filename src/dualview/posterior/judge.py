@@ -1,4 +1,4 @@
-"""Whether chains that are still running are good enough: the limits of the verdict, looked at again and again."""
+"""Whether running chains have converged: repeated checks against the limits of the verdict."""
 
 from collections.abc import Callable
 

@@ -52,7 +52,7 @@ class LatentPriors:
 
 
 def left_out_laws(post: "Posterior", behavior: Behavior, draws: Sequence[int] | None = None) -> Iterator[LeftOutLaws] | None:
-    """The distribution of each observation given all others in some draws, all by default; None where a behaviour has none."""
+    """The distribution of each observation given all others in some draws, all by default; None where a behavior has none."""
     left_out = behavior.left_out()
     if left_out is None:
         return None
@@ -69,7 +69,7 @@ def left_out_laws(post: "Posterior", behavior: Behavior, draws: Sequence[int] | 
 
 
 def left_out_densities(post: "Posterior", behavior: Behavior) -> Array | None:
-    """ln p(observation | all others, draw), (chain, draw, n); None where a behaviour cannot integrate latent vectors out."""
+    """ln p(observation | all others, draw), (chain, draw, n); None where a behavior cannot integrate latent vectors out."""
     laws = left_out_laws(post, behavior)
     if laws is None:
         return None

@@ -1,4 +1,4 @@
-"""Users left out one at a time: the density of all that is known of a user, given everybody else, in every draw.
+"""Users left out one at a time: the density of everything known about a user, given all others, in every draw.
 
 Without user u a draw has the clusters of the others. u joins one of them, or opens a new one, with the prior's weights; its
 latent vector is integrated out in each. A cluster in which u is alone in the draw does not exist without it.

@@ -1,7 +1,7 @@
 """Log densities of the top-level priors in every draw of a posterior, by name: what prior sensitivity scales.
 
 Priors are those of quantities that nothing else is above: the concentration, the noise, what the components of a view share,
-coefficients outside the mixture, slopes of a link. Each is up to a constant that depends on nothing learnt.
+coefficients outside the mixture, slopes of a link. Each is up to a constant that depends on nothing learned.
 """
 
 from typing import TYPE_CHECKING

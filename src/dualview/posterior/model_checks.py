@@ -39,20 +39,20 @@ VERDICTS = ("fine", "look here", "the model is wrong here")
 
 @dataclass(frozen=True)
 class Check:
-    """What one check found.
+    """The result of one check.
 
     Attributes
     ----------
     name, about : str
-        Its name, and what it looks at, in words.
+        Its name, and the statistic in words.
     value : float
-        The statistic, its median over draws; usual_low and usual_high hold 95 % of it where the model is right.
+        The statistic, as the median over draws; usual_low and usual_high contain 95 % of its values if the model is right.
     p : float
-        Combined p-value over the draws; NaN where there is none.
+        Combined p-value over the draws; NaN if there is none.
     verdict : str
         "fine", "look here" or "the model is wrong here".
     advice : str
-        What to try where it is not fine.
+        What to try if it is not fine.
     """
 
     name: str
@@ -78,9 +78,9 @@ class Check:
 
 
 class Checks:
-    """All checks of a fit. ``table`` is a DataFrame, ``text()`` one for a reader, ``worst`` the worst verdict.
+    """All checks of a fit. ``table`` is a DataFrame, ``text()`` the same in words, ``worst`` the worst verdict.
 
-    ``residuals`` are what most of them looked at, for pictures.
+    ``residuals`` are those that most checks use, for plots.
     """
 
     def __init__(self, checks: list[Check], residuals: Residuals) -> None:
@@ -105,19 +105,19 @@ class Checks:
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row per check: verdict, p, value, the range usual where the model is right, about and advice."""
+        """One row per check: verdict, p, value, its usual range if the model is right, about and advice."""
         columns = ("verdict", "p", "value", "usual_low", "usual_high", "about", "advice")
         return pd.DataFrame({check.name: {name: getattr(check, name) for name in columns} for check in self.checks}).T
 
     def levels(self) -> dict[str, Array]:
-        """Levels in the last draw looked at, uniform if the model is right, by name: of outcomes, features and behaviour.
+        """Levels in the last draw used, uniform if the model is right, by name: of outcomes, features and behavior.
 
-        They are distribution functions of standardised outcomes, and of squared distances from cluster centres.
+        They are distribution functions of standardized outcomes, and of squared distances from cluster centers.
         """
         found = {}
         if self.residuals.outcomes is not None:
             found["outcomes"] = np.asarray(ndtr(self.residuals.outcomes[-1]))
-        for name, part in (("features", self.residuals.features), ("behaviour", self.residuals.latent)):
+        for name, part in (("features", self.residuals.features), ("behavior", self.residuals.latent)):
             if part is not None:
                 found[name] = mahalanobis_levels(part[-1])
         return found
@@ -221,7 +221,7 @@ class Context(NamedTuple):
 
 
 def outcome_checks(residuals: Residuals, context: Context) -> list[Check]:
-    """Checks of standardised outcomes against replicates."""
+    """Checks of standardized outcomes against replicates."""
     found, null = residuals.outcomes, residuals.replicates
     if found is None or null is None or found.shape[1] < _FEWEST:
         return []
@@ -236,11 +236,11 @@ def outcome_checks(residuals: Residuals, context: Context) -> list[Check]:
     ]
     if not context.binary:
         statistics += [
-            Statistic("outcomes: tails", "kurtosis of standardised outcomes", f"{transform}, or look for outliers", kurtosis),
-            Statistic("outcomes: skew", "skewness of standardised outcomes", transform, skewness),
+            Statistic("outcomes: tails", "kurtosis of standardized outcomes", f"{transform}, or look for outliers", kurtosis),
+            Statistic("outcomes: skew", "skewness of standardized outcomes", transform, skewness),
             Statistic(
                 "outcomes: outliers",
-                "the largest standardised outcome",
+                "the largest standardized outcome",
                 "look at the outcomes farthest out, and leave out errors",
                 largest,
             ),
@@ -248,7 +248,7 @@ def outcome_checks(residuals: Residuals, context: Context) -> list[Check]:
     statistics.append(
         Statistic(
             "outcomes: order",
-            "correlation of standardised outcomes with the next",
+            "correlation of standardized outcomes with the next",
             "time, or what changes with it, as a covariate",
             serial_correlation,
         )
@@ -281,21 +281,21 @@ def vector_checks(rng: np.random.Generator, residuals: Residuals, context: Conte
     outside = "clusters of other shapes are more clusters: look at features in pairs, transform skewed columns"
     for name, found, advice in (
         ("features", residuals.features, outside),
-        ("behaviour", residuals.latent, "more clusters (n_clusters=None), a transformed outcome"),
+        ("behavior", residuals.latent, "more clusters (n_clusters=None), a transformed outcome"),
     ):
         if found is None or found.shape[1] < max(_FEWEST, 3 * found.shape[2]):
             continue
         statistics = [
             Statistic(
                 f"{name} inside clusters",
-                f"squared distances of {name} from cluster centres (A²)",
+                f"squared distances of {name} from cluster centers (A²)",
                 advice,
                 lambda x: anderson_darling(mahalanobis_levels(x)),
             ),
             Statistic(f"{name}: skew", f"skewness of {name} inside clusters (Mardia)", advice, mardia),
             Statistic(
                 f"{name}: outliers",
-                f"the largest distance of {name} from a cluster centre",
+                f"the largest distance of {name} from a cluster center",
                 "look at who is farthest out",
                 lambda x: float(np.sqrt((x**2).sum(axis=1).max())),
             ),
@@ -317,7 +317,7 @@ def _link_check(rng: np.random.Generator, residuals: Residuals, context: Context
     if features is None or latent is None or features.shape[1] < max(_FEWEST, 3 * features.shape[2]):
         return []
     advice = "features that enter in another form" if context.linked else 'link="linear"'
-    statistic = Statistic("link", "share of behaviour inside clusters that features explain", advice, largest)
+    statistic = Statistic("link", "share of behavior inside clusters that features explain", advice, largest)
     found = np.array([explained(y, x) for x, y in zip(features, latent, strict=True)])
     n = _n_null(features)
     null = [explained(rng.standard_normal(latent.shape[1:]), features[i % len(features)]) for i in range(n)]
@@ -341,9 +341,9 @@ def size_checks(rng: np.random.Generator, residuals: Residuals, context: Context
 
 
 def view_check(features: NDArray[np.integer], behavior: NDArray[np.integer], joint: NDArray[np.integer]) -> list[Check]:
-    """Do both views ask for the same clusters? z (chain, draw, U) of fits to the features, to the behaviour and to both.
+    """Do both views ask for the same clusters? z (chain, draw, U) of fits to the features, to the behavior and to both.
 
-    The adjusted Rand index between a partition by features alone and one by behaviour alone is low where the views disagree,
+    The adjusted Rand index between a partition by features alone and one by behavior alone is low where the views disagree,
     and also where either is vague. How vague shows in the index between partitions of different chains of the same fit. So
     it is divided by the geometric mean of these two, as a correlation is corrected for noise in both variables: 1 where the
     views agree.
@@ -353,16 +353,16 @@ def view_check(features: NDArray[np.integer], behavior: NDArray[np.integer], joi
     between = rand_index(rng, features, behavior)
     with_joint = [rand_index(rng, part, joint) for part in (features, behavior)]
     figures = (
-        f"adjusted Rand index {between:.2f} between features alone and behaviour alone; with the joint fit "
+        f"adjusted Rand index {between:.2f} between features alone and behavior alone; with the joint fit "
         f"{with_joint[0]:.2f} and {with_joint[1]:.2f}; of each with itself {own[0]:.2f} and {own[1]:.2f}"
     )
     if min(own) < _VAGUE:
-        vague = "features" if own[0] < own[1] else "behaviour"
+        vague = "features" if own[0] < own[1] else "behavior"
         about = f"the partition by {vague} alone is too vague to tell ({figures}); the index"
         return [Check("views", about, between, np.nan, np.nan, np.nan, VERDICTS[0], "")]
     agreement = between / float(np.sqrt(own[0] * own[1]))
     verdict = VERDICTS[2] if agreement < _DISAGREE else VERDICTS[1] if agreement < _DOUBTFUL else VERDICTS[0]
-    advice = "a fit of each view by itself, and features that have more to do with behaviour"
+    advice = "a fit of each view by itself, and features that have more to do with behavior"
     about = f"agreement of the views, 1 where they ask for the same clusters ({figures})"
     return [Check("views", about, agreement, np.nan, np.nan, np.nan, verdict, advice)]
 

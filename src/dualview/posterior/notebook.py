@@ -1,4 +1,4 @@
-"""What a notebook shows of a posterior: scalars with their intervals, the shapes of everything else, and the verdict."""
+"""The notebook display of a posterior: scalars with their intervals, the shapes of everything else, and the verdict."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""One partition from many draws, and how sure it is. z (N, U) holds a partition per draw.
+"""One partition from many draws, and its uncertainty. z (N, U) holds a partition per draw.
 
 Losses between partitions: "binder", the share of ordered pairs of users on which they disagree; "vi", the variation of
 information in nats. Nothing here forms a users × users matrix but :func:`similarity`, which is asked for it.
@@ -35,11 +35,11 @@ class PartitionEstimate:
     labels : array (U,)
         Clusters numbered from the largest.
     loss : "binder" or "vi"
-        The loss it minimises.
+        The loss it minimizes.
     expected_loss : float
         Its posterior expected loss.
     membership : array (U,)
-        Each user's probability of being with a random other member of its cluster; of being alone, for a cluster of one.
+        Each user's probability of being with a random other member of the user's cluster; of being alone, in a cluster of one.
     probability, radius : float
         The credible ball: the share of the posterior within this loss of the estimate.
     inside : array (N,) of bool

@@ -102,7 +102,7 @@ class Posterior:
 
     @property
     def alpha_prior(self) -> str | None:
-        """The prior of the concentration in words, or its value where it was known; None with one cluster."""
+        """The prior of the concentration in words, or its value if it was fixed; None with one cluster."""
         return None if self.n_clusters == 1 else str(self._tree.attrs.get("alpha_prior", "paper"))  # the only one there was
 
     @property
@@ -144,16 +144,16 @@ class Posterior:
 
     @property
     def pooling(self) -> str | None:
-        """'cluster' when the users of a cluster share one latent behaviour, else None."""
+        """'cluster' when the users of a cluster share one latent behavior, else None."""
         components = self._tree["components"].data_vars
         return "cluster" if "behavior.means" in components and "behavior.factors" not in components else None
 
     @property
     def length(self) -> Length | None:
-        """How long the chains were, warm-up included, how far apart the draws lie that were kept, and why the chains ended.
+        """Length of the chains, including warm-up, spacing of the kept draws, and why the chains ended.
 
         It has ``n_iterations``, ``n_warmup`` and ``stride``, in iterations, and ``ended``: "converged", "max_draws",
-        "max_time", "interrupted", or "length" where that was fixed. None in files of versions that did not keep it.
+        "max_time", "interrupted", or "length" if that was fixed. None in files of versions that did not store it.
         """
         attrs = self._tree.attrs
         if "ended" not in attrs:
@@ -168,13 +168,13 @@ class Posterior:
 
     @property
     def approximation(self) -> ApproximationFacts | None:
-        """What is known of the variational approximation that the draws come from; None where chains have made them."""
+        """Results of the variational approximation that the draws come from; None if the draws come from chains."""
         text = self._tree.attrs.get("approximation")
         return None if text is None else ApproximationFacts.from_json(text)
 
     @property
     def user_ids(self) -> list[str]:
-        """The users' ids as text; their positions where they came without."""
+        """The users' ids as text; their positions if there were no ids."""
         return [str(user) for user in self._tree["posterior"].coords["user"].values]
 
     @property
@@ -209,7 +209,7 @@ class Posterior:
 
     @property
     def behavior(self) -> Behavior | None:
-        """The behaviour of the fit without its observations: enough to predict."""
+        """The behavior of the fit without its observations: enough to predict."""
         text = self._tree.attrs.get("behavior")
         if text is None:
             return None
@@ -218,7 +218,7 @@ class Posterior:
 
     @property
     def n_observations(self) -> int | None:
-        """Threads of the fit; None without a behaviour, and in files of versions that did not count them."""
+        """Number of threads of the fit; None without a behavior, and in files of versions that did not store it."""
         found = json.loads(self._tree.attrs.get("behavior", "{}")).get("n_observations")
         return None if found is None else int(found)
 
@@ -269,21 +269,21 @@ class Posterior:
 
         z and latent (chain, iteration, anchor) are those of up to 200 users, whose positions are the coordinate anchor.
         latent_mean and latent_sd are (user) or (user, function). For users without observations the posterior need not have
-        a mean and a standard deviation; these two then say nothing.
+        a mean and a standard deviation; then these two mean nothing.
         """
         group = self._tree.children.get("summary")
         return None if group is None else group.to_dataset()
 
     @property
     def latent_median(self) -> Array:
-        """Posterior median of each user's latent behaviour, (U,) or (U, q), over the draws that were kept whole."""
+        """Posterior median of each user's latent behavior, (U,) or (U, q), over the draws that were kept whole."""
         return np.asarray(np.median(self.flat("latent"), axis=0))
 
     @property
     def latent_mean(self) -> Array:
-        """Average of each user's latent behaviour, (U,) or (U, q), over all draws that were made.
+        """Average of each user's latent behavior, (U,) or (U, q), over all draws.
 
-        It estimates the posterior mean where that exists. For users without observations it need not: a cluster's spread has
+        It estimates the posterior mean, if that exists. For users without observations it need not: a cluster's spread has
         tails so heavy that averages differ from seed to seed. ``latent_median`` always exists.
         """
         if self.summary is not None:
@@ -291,7 +291,7 @@ class Posterior:
         return np.asarray(self.flat("latent").mean(axis=0))
 
     def interval(self, name: str, probability: float = 0.95) -> NDArray[Any]:
-        """Central interval of each number of something drawn, (…, 2): low and high along the last axis.
+        """Central interval of each element of a quantity, (…, 2): low and high along the last axis.
 
         Examples
         --------
@@ -349,8 +349,8 @@ class Posterior:
     def partition(self, method: str = partitions.DEFAULT) -> partitions.Labels:
         """A point estimate of the partition, clusters numbered from the largest.
 
-        "vi", "binder": the partition with the least posterior expected variation of information or Binder loss that a search
-        over partitions finds. "dahl": the draw with the least squared error to the similarity (Dahl 2006).
+        "vi", "binder": the partition that minimizes the posterior expected variation of information or Binder loss, found by a
+        search. "dahl": the draw with the smallest squared distance to the similarity matrix (Dahl 2006).
         """
         if method not in partitions.METHODS:
             raise InputError(f"partition takes 'vi', 'binder' or 'dahl'; got {method!r}.")
@@ -455,7 +455,7 @@ class Posterior:
         n_prior: int = 500,
         seed: int = 0,
     ) -> xr.DataTree:
-        """The draws as an xarray DataTree with everything that ArviZ's functions look for, made now.
+        """The draws as an xarray DataTree with all groups that ArviZ's functions use, made on request.
 
         Groups: ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data``, ``expected`` (locations of the outcomes
         and the noise), ``posterior_predictive``, ``log_likelihood``, ``log_prior`` (by top-level prior), ``prior`` and
@@ -464,20 +464,20 @@ class Posterior:
         Parameters
         ----------
         groups : list of str, optional
-            Those to make besides posterior and sample_stats; all by default. A posterior that was read from a file holds no
+            Groups to make besides posterior and sample_stats; all by default. A posterior loaded from a file has no
             observations: it gets no other groups unless they are named or ``behavior`` is given.
         variables : list of "outcome" and "features", optional
-            Those that data, replicates and likelihoods are of; both by default. With one of them ArviZ's functions need not be
-            told which is meant.
-        behavior : behaviour, optional
-            The observations of the fit, for a posterior that was read from a file.
+            Variables of the data, replicates and likelihoods; both by default. With only one, ArviZ's functions do not need
+            its name.
+        behavior : behavior, optional
+            The observations of the fit, for a posterior loaded from a file.
         n_draws, n_observations : int, optional
-            Draws of each chain and observations to keep, in all groups alike. All by default; where draws × observations are
-            more than twenty million, as many as stay below: evenly spaced draws, and observations at random.
+            Draws of each chain and observations to keep, the same in all groups. All by default; with more than twenty million
+            draws × observations, fewer: evenly spaced draws, and observations at random.
         n_prior : int
             Draws from the prior.
         seed : int
-            Same seed, same replicates.
+            Seed; the same seed gives the same replicates.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""What the clusters of a partition look like. labels (U,), membership (U,), features (U, D), values (U,).
+"""Profiles of the clusters of a partition. labels (U,), membership (U,), features (U, D), values (U,).
 
 Features are told by quantiles and ranks: they mean the same on any scale, and a few very active users do not decide them.
 """

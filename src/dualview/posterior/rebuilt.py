@@ -1,4 +1,4 @@
-"""The model of a posterior, made again from its draws' constants and the data: for its prior, and for checks of it."""
+"""The model of a posterior, rebuilt from its constants and the data, for its prior and for checks."""
 
 import warnings
 from typing import TYPE_CHECKING
@@ -73,7 +73,7 @@ def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | 
             "them as behavior=."
         )
     if found.outcome is None:
-        raise InputError("The observations of the fit are needed here with their outcomes; this behaviour has none.")
+        raise InputError("The observations of the fit are needed here with their outcomes; this behavior has none.")
     if behavior is not None:
         _check_same(post, behavior)
     return found

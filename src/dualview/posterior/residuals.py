@@ -1,7 +1,7 @@
 """Residuals of a model in some draws of its posterior: numbers that are standard normal if the model is right.
 
-Under a draw's clusters and parameters these are pivotal (Johnson 2007): each user's features and latent vector, standardised
-by the cluster's mean and covariance, and each outcome, standardised by its distribution given all others with the latent
+Under a draw's clusters and parameters these are pivotal (Johnson 2007): each user's features and latent vector, standardized
+by the cluster's mean and covariance, and each outcome, standardized by its distribution given all others with the latent
 vectors integrated out. Cells that are not exact stand where the draw has them. Whatever the parameters, in a draw from the
 posterior they have the same distribution as under the parameters that the data came from.
 """
@@ -75,7 +75,7 @@ def _standardised(post: Posterior, view: str, vectors: Array, rows: NDArray[np.i
 def _of_outcomes(
     rng: np.random.Generator, post: Posterior, behavior: Behavior, left_out: LeftOut, draws: NDArray[np.intp]
 ) -> tuple[Array, Array]:
-    """Standardised outcomes (S, n), and those of replicates (R, n): of outcomes drawn anew under the same draws."""
+    """Standardized outcomes (S, n), and those of replicates (R, n): of outcomes drawn anew under the same draws."""
     priors, params = LatentPriors(post), {name: post.flat(name) for name in behavior.param_names}
     latent = post.flat("latent").reshape(post.n_chains * post.n_draws, post.n_users, -1)
     n_replicates = max(len(draws), min(_N_REPLICATES, _MOST_CELLS // len(behavior.observed)))

@@ -1,4 +1,4 @@
-"""Scalars that mean the same however clusters are numbered: what diagnostics and traces look at."""
+"""Scalars that do not depend on how clusters are numbered, for diagnostics and traces."""
 
 from typing import TYPE_CHECKING
 

@@ -265,7 +265,7 @@ class _Maker:
         return self._post.units["features"].vectors(means + away)
 
     def _log_likelihood(self) -> xr.Dataset:
-        """Of every outcome given the latent behaviour, and of every user's features given the cluster."""
+        """Of every outcome given the latent behavior, and of every user's features given the cluster."""
         data: dict[str, Any] = {}
         if self._forecast is not None and self._behavior is not None:
             everything = slice(0, self._forecast.n)

@@ -1,4 +1,4 @@
-"""Users of whom some cells are missing, known to an interval, or categories: density and draws of their cells, (M14), (M15).
+"""Users with cells that are missing, known up to an interval, or categories: density and draws of their cells, (M14), (M15).
 
 Gaussian cells are taken one after the other: exact ones, then those known to an interval, then missing ones. With L the lower
 factor of their covariance in a component they are y = c + L ε, so that exact cells settle the first of the ε, and missing ones
@@ -173,7 +173,7 @@ def log_gaussian_cells(table: UserCells, means: Array, factors: Array, rows: Pla
 
 @dataclass(frozen=True)
 class Sequence:
-    """Cells y = c + L ε in n components: centres c (n, s), lower L (n, s, k), the first n_exact of them known exactly."""
+    """Cells y = c + L ε in n components: centers c (n, s), lower L (n, s, k), the first n_exact of them known exactly."""
 
     centres: Array
     lower: Array
@@ -191,7 +191,7 @@ class Sequence:
         return standard, total
 
     def _given(self, standard: Array, n: int) -> tuple[Array, Array]:
-        """Centres (n, i) and factors (n, i, i) of the next cells, given the exact ones."""
+        """Centers (n, i) and factors (n, i, i) of the next cells, given the exact ones."""
         cells, known = slice(self.n_exact, self.n_exact + n), slice(0, self.n_exact)
         centres = self.centres[:, cells] + np.einsum("nij,nj->ni", self.lower[:, cells, known], standard)
         return centres, self.lower[:, cells, cells]
@@ -238,7 +238,7 @@ def _walk(centres: Array, lower: Array, low: Array, high: Array, levels: Array) 
 
 
 def _drawn_inside(rng: np.random.Generator, centres: Array, lower: Array, low: Array, high: Array) -> Array:
-    """One draw of interval cells in each of n components, less their centres, (n, i)."""
+    """One draw of interval cells in each of n components, less their centers, (n, i)."""
     n, n_cells = centres.shape
     n_points = N_POINTS if n_cells > 1 else 1
     points, log_weights = _walk(centres, lower, low, high, rng.random((n_points, n, n_cells)))

@@ -44,7 +44,7 @@ def diagnostics_section(post: Posterior, called: Vocabulary = THREADS) -> dict[s
 
 
 def _readable(name: str, post: Posterior, called: Vocabulary) -> str:
-    """With the users' ids in the place of their positions."""
+    """The name with users' ids instead of their positions."""
     plain = {
         "n_clusters": "number of roles",
         "log alpha": "concentration α (log)",
@@ -64,7 +64,7 @@ def _readable(name: str, post: Posterior, called: Vocabulary) -> str:
         return f"cell {post.tree['posterior'].coords['cell'].values[int(cell[1])]}"
     if category := re.fullmatch(r"categories\.concentrations\[(\d+)\]", name):
         names = [] if post.codebook is None else [column.name for column in post.codebook.nominal]
-        return f"how alike {names[int(category[1])]} is in all roles"
+        return f"similarity of {names[int(category[1])]} between roles"
     if base := re.fullmatch(r"(log )?(features|behavior)\.(\w+?)(?:\[(\d+)\])?", name):
         what = {"features": "the features", "behavior": called.powers}[base[2]]
         if base[4] is not None:

@@ -117,7 +117,7 @@ class _Run:
 
     @cached_property
     def by_separation(self) -> list[int]:
-        """Features from the one that tells roles apart best to the one that does so least."""
+        """Features, in the order of how well they distinguish the roles."""
         if self.ranks is None:
             return []
         return [int(j) for j in np.argsort(-separation(self.ranks, self.labels), kind="stable")]
@@ -276,13 +276,13 @@ def _predictions(predicted: Predicted | str, run: _Run) -> Section:
             {
                 **pictures.predictions(predicted.distribution, predicted.outcome),
                 "alt": words.predictions_alt(scores, run.called),
-                "caption": f"Predictions of test {run.called.observations} beside what came, from the smallest outcome to the "
+                "caption": f"Predictions of test {run.called.observations} and outcomes, from the smallest outcome to the "
                 "largest.",
             },
             {
                 **pictures.calibration(predicted.distribution, predicted.outcome),
                 "alt": words.calibration_alt(scores),
-                "caption": "Calibration: how often intervals held the outcome, against how often they should.",
+                "caption": "Calibration: share of outcomes inside central intervals, against the nominal share.",
             },
         ],
     }

@@ -1,4 +1,4 @@
-"""The section that sets the model beside others on the test threads: evaluation.json, where the run has one.
+"""The section that compares the model with others on the test threads: evaluation.json, if the run has one.
 
 Its ``scores`` are a list with an object per model: name, words, nll, rmse, r2 and coverage by probability. ``differences`` say
 how much better the model predicts than another, ``verdict`` what to think of it.
@@ -12,11 +12,11 @@ from dualview.report.numbers import listed, number, share
 
 NO_EVALUATION = "This run was not compared with other models: there is no evaluation.json. 'dualview forum' writes one."
 _NAMES = {
-    "nll": ("negative log-likelihood", "less is better"),
-    "rmse": ("RMSE", "less is better"),
-    "r2": ("R²", "more is better"),
+    "nll": ("negative log-likelihood", "lower is better"),
+    "rmse": ("RMSE", "lower is better"),
+    "r2": ("R²", "higher is better"),
     "coverage": ("inside 95 %", "95 % is right"),
-    "gain": ("dual model better by", "nats a thread, ± standard error"),
+    "gain": ("dual model better by", "nats per thread, ± standard error"),
 }
 _WIDE = {"rmse", "gain"}  # left out on narrow screens
 _LESS_IS_BETTER = {"nll": True, "rmse": True, "r2": False}

@@ -28,7 +28,7 @@ _LEVELS = (0.5, 0.8, 0.95)
 
 @dataclass(frozen=True)
 class Predicted:
-    """Predictions of threads whose outcomes came, taken as normal around their medians with their standard deviations."""
+    """Predictions of threads with known outcomes, treated as normal around their medians with their standard deviations."""
 
     median: Array
     sd: Array
@@ -61,7 +61,7 @@ class Predicted:
 
 
 class _WithLevels(NormalMixture):
-    """Normal, but for the distribution function at the outcomes, which is known as it was."""
+    """Normal, except for the distribution function at the outcomes, which is known."""
 
     def __init__(self, n: int, parts: Callable[[slice], Parts], outcome: Array, level: Array) -> None:
         super().__init__(n, 1, parts)
@@ -72,7 +72,7 @@ class _WithLevels(NormalMixture):
 
 
 def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | str:
-    """predictions.csv of 'dualview predict'; in words why there is nothing to show, where there is not."""
+    """predictions.csv of 'dualview predict'; or, if there is nothing to show, the reason in words."""
     path, many = folder / "predictions.csv", called.observations
     if not path.is_file():
         return (
@@ -86,7 +86,7 @@ def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | 
     if centre not in table or "sd" not in table:
         raise FileError(f"{path} must have columns median (or mean) and sd; it has {', '.join(map(str, table.columns))}.")
     if "outcome" not in table:
-        return f"predictions.csv has no column 'outcome': what came of these {many} is not known, so nothing can be checked."
+        return f"predictions.csv has no column 'outcome': the outcomes of these {many} are unknown, so nothing can be checked."
     columns = [name for name in (centre, "sd", "outcome", "log_density", "level") if name in table]
     values = {name: pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float) for name in columns}
     usable = np.isfinite(np.column_stack(list(values.values()))).all(axis=1) & (values["sd"] > 0)
@@ -99,7 +99,7 @@ def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | 
 def _probabilities_in_words(table: pd.DataFrame, many: str) -> str:
     """What predictions of yes-or-no outcomes say."""
     if "log_probability" not in table:
-        return f"{len(table):,} {many} were predicted (predictions.csv); what came of them is not known."
+        return f"{len(table):,} {many} were predicted (predictions.csv); their outcomes are unknown."
     loss = -float(table["log_probability"].mean())
     n_levels = max(2, sum(str(name).startswith("probability_") for name in table))
     return (
@@ -123,7 +123,7 @@ def read_activity(folder: Path, users: list[str]) -> pd.DataFrame | None:
     known = set(table.index)
     absent = [user for user in users if user not in known]
     if absent or len(known) < len(table):
-        what = f"it has nothing of {', '.join(absent[:5])}" if absent else "some are in it twice"
+        what = f"it lacks {', '.join(absent[:5])}" if absent else "some are in it twice"
         raise FileError(f"{path} must have a row per user of the run; {what}.")
     return table.loc[users]
 

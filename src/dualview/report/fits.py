@@ -1,4 +1,4 @@
-"""The section on which fit predicts best: comparison.json, where 'dualview compare' wrote one to the run's folder."""
+"""The section on which fit predicts best: comparison.json, if 'dualview compare' wrote one to the run's folder."""
 
 import math
 from pathlib import Path
@@ -11,29 +11,27 @@ from dualview.report.vocabulary import THREADS, Vocabulary
 from dualview.runs.rankings import FILE, Fit, Ranking, own_digest
 
 NOT_COMPARED = (
-    "This run was not compared with other fits to its {many}. To choose between a fit with a link and one without, or between "
-    "numbers of clusters: dualview report RUN --against OTHER."
+    "This run has not been compared with other fits to its {many}. To choose between a fit with a link and one without, or "
+    "between numbers of clusters: dualview report RUN --against OTHER."
 )
 OUTDATED = (
-    "comparison.json is not about this run as it is now: it was written before the run was drawn further, or for another run. "
+    "comparison.json is out of date: it was written before this run was continued, or for another run. "
     "Make it again: dualview report RUN --against OTHER."
 )
 _THIS = {
     "best": "the best of them",
     "clearly behind": "which is clearly behind the best",
-    "not told apart from the best": "which is not told apart from the best",
-    "highest score, not sure": "which has the highest score, but that is not sure",
-    "place not sure": "whose place is not sure",
+    "not distinguishable from the best": "which is not distinguishable from the best",
+    "highest score, uncertain": "which has the highest score, but that is uncertain",
+    "rank uncertain": "whose rank is uncertain",
 }
 _EXPLAINED = (
     "The score of a fit (elpd) adds up, over all {many}, the log density of the outcome as predicted from the other {many}: "
-    "leave-one-out, computed from the draws without fitting again (PSIS-LOO). More is better; up to two standard errors "
-    "behind the best, a fit cannot be told apart from it. Where a fit or the first one has unsure {many}, its place is not "
-    "sure."
+    "leave-one-out cross-validation, computed from the draws without fitting again (PSIS-LOO). Higher is better; a fit that is "
+    "up to two standard errors behind the best cannot be distinguished from it. If a fit, or the best one, has unsure {many}, "
+    "its rank is uncertain."
 )
-_PICTURE = (
-    "The line in the picture is the best fit, a dot how far another lies behind it, the bar two standard errors to each side."
-)
+_PICTURE = "In the picture, the line is the best fit, a dot the difference of another fit, and the bar ± two standard errors."
 
 
 def fits_section(folder: Path, post: Posterior, called: Vocabulary = THREADS) -> dict[str, Any]:

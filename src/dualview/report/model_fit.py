@@ -1,4 +1,4 @@
-"""The section on whether the model fits: checks.json, where 'dualview check' wrote one to the run's folder."""
+"""The section on whether the model fits: checks.json, if 'dualview check' wrote one to the run's folder."""
 
 import math
 from pathlib import Path
@@ -12,8 +12,7 @@ from dualview.runs.checks import read_checks
 from dualview.runs.rankings import own_digest
 
 NOT_CHECKED = (
-    "This run was not checked against its data since it was drawn. To see whether the model fits: dualview check RUN, and make "
-    "this report again."
+    "The model of this run has not been checked against its data. To check it: dualview check RUN; then make this report again."
 )
 _MARKS = dict(zip(VERDICTS, ("✓", "?", "!"), strict=True))
 
@@ -32,7 +31,7 @@ def model_fit_section(folder: Path, post: Posterior) -> dict[str, Any]:
         "headline": headline(checks),
         "rows": [_row(check) for check in ordered],
         "picture": levels(kept) if kept else None,
-        "alt": f"Histograms of levels of {listed(list(kept))}; a band holds 95 % of the bars if the model is right.",
+        "alt": f"Histograms of levels of {listed(list(kept))}; if the model is right, 95 % of the bars end in the band.",
     }
 
 
@@ -41,7 +40,7 @@ def headline(checks: list[Check]) -> str:
     wrong = [check.name for check in checks if check.verdict == VERDICTS[2]]
     doubtful = [check.name for check in checks if check.verdict == VERDICTS[1]]
     if not wrong and not doubtful:
-        return f"Of {len(checks)} checks, all are fine."
+        return f"All {len(checks)} checks are fine."
     parts = [f"the model is wrong in: {listed(wrong)}"] if wrong else []
     parts += [f"look at: {listed(doubtful)}"] if doubtful else []
     return f"Of {len(checks)} checks, {len(checks) - len(wrong) - len(doubtful)} are fine; {'; '.join(parts)}."

@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: few digits, a real minus sign."""
+"""Numbers for readers: few digits, a real minus sign."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is drawn of a run: markers, lines of chains, and the pictures of dualview.plots as PNG."""
+"""Pictures of a report: markers, lines of chains, and the plots of dualview.plots as PNG."""
 
 import base64
 import io
@@ -65,7 +65,7 @@ def levels(found: dict[str, Array]) -> dict[str, Any]:
 
 
 def cluster_look(cluster: int) -> dict[str, str]:
-    """Colour and marker of a cluster as in all pictures; the marker as an SVG path around the origin."""
+    """Color and marker of a cluster as in all pictures; the marker as an SVG path around the origin."""
     style = cluster_style(cluster, 1)
     return {"color": style["color"], "path": _marker_path(style["marker"])}
 

@@ -54,7 +54,8 @@ def write_report(
     out : path, optional
         The file to write.
     against : paths, optional
-        Folders of other runs of the same threads: which predicts best is told, and kept as comparison.json beside the run.
+        Folders of other runs on the same threads: the page says which predicts best. The result is saved as comparison.json in
+        the run's folder.
     """
     _jinja()  # before the work rather than after it
     folder = Path(run)
@@ -87,7 +88,7 @@ def _jinja() -> Any:
 
 
 def _breakable(name: str) -> Any:
-    """A long name that may go on in the next line after an underscore."""
+    """A long name that may break after an underscore."""
     from markupsafe import Markup, escape
 
     return escape(name).replace("_", Markup("_<wbr>"))

@@ -22,8 +22,8 @@ def settings_section(folder: Path, forum: dict[str, Any]) -> dict[str, Any]:
         "command": _command(folder, forum),
         "tables": [
             ("Columns of the file", _rows({name: value for name, value in forum.get("columns", {}).items() if value})),
-            ("What was made of the posts", _rows(forum.get("options", {}))),
-            ("Counts on the way", _rows(forum.get("facts", {}))),
+            ("How the posts were prepared", _rows(forum.get("options", {}))),
+            ("Counts", _rows(forum.get("facts", {}))),
             ("Settings of the sampler", _rows(plain)),
             ("Versions", _rows(manifest.get("versions", {}))),
             ("Digests of the data (SHA-256, shortened)", [(n, v.removeprefix("sha256:")[:16]) for n, v in digests.items()]),

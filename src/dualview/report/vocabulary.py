@@ -1,4 +1,4 @@
-"""What a report calls the observations of a run and the numbers behind them."""
+"""The words of a report for the observations of a run and for the latent numbers."""
 
 from typing import NamedTuple
 

@@ -42,7 +42,7 @@ def overview(post: Posterior, n_roles: int, forum: dict[str, Any], about: AboutA
         _data_sentence(post, about) + _forum_sentence(forum),
         _model_sentence(post, about),
         f"A Gibbs sampler ran {counted(post.n_chains, 'chain', 'chains')}; {_draws(post)}. The partition that is closest to "
-        f"all of them has {counted(n_roles, 'role', 'roles')}, and the rest of this page is about these.",
+        f"all of them has {counted(n_roles, 'role', 'roles')}, which this page describes.",
     ]
 
 
@@ -58,7 +58,10 @@ def _data_sentence(post: Posterior, about: AboutAnswers | None) -> str:
         parts.append(f"by {counted(about.n, called.observation, called.observations)} of their own")
     elif "latent" in post:
         n = post.n_observations
-        parts.append(f"by what came of {'the threads' if n is None else counted(n, 'thread', 'threads')} they took part in")
+        outcomes = "outcomes" if n != 1 else "outcome"
+        parts.append(
+            f"by the {outcomes} of {'the threads' if n is None else counted(n, 'thread', 'threads')} they took part in"
+        )
     return f"{users} are described {' and '.join(parts)}."
 
 
@@ -73,8 +76,8 @@ def _forum_sentence(forum: dict[str, Any]) -> str:
     if not {"outcome", "first_posts", "test_threads"} <= set(forum):
         return ""
     return (
-        f" What came of a thread is the {forum['outcome']}; those who took part are the authors of its first "
-        f"{forum['first_posts']} posts. {forum['test_threads']:,} later threads were kept for the test."
+        f" The outcome of a thread is the {forum['outcome']}; its participants are the authors of its first "
+        f"{forum['first_posts']} posts. {forum['test_threads']:,} later threads were held out for testing."
     )
 
 
@@ -88,13 +91,13 @@ def _model_sentence(post: Posterior, about: AboutAnswers | None) -> str:
         return f"{text} {_ANSWERS[about.kind].format(outcome=about.outcome)} {_ASSOCIATION}"
     if has_latent:
         text += (
-            " The outcome of a thread is taken as the sum of its participants' latent coefficients, here called catalytic "
-            "powers, plus noise. A coefficient says what tends to come with a user's participation, not what it causes."
+            " The outcome of a thread is modeled as the sum of its participants' latent coefficients, here called catalytic "
+            "powers, plus noise. A coefficient says what tends to go along with a user's participation, not what it causes."
         )
     return text
 
 
-_ASSOCIATION = "A coefficient says what tends to come with a column, not what it causes."
+_ASSOCIATION = "A coefficient says what tends to go along with a column, not what it causes."
 _ANSWERS = {
     "regression": "Each user has a regression of its own: {outcome} is a sum of columns times the user's latent coefficients, "
     "plus noise.",
@@ -113,7 +116,7 @@ def _draws(post: Posterior) -> str:
     made = int(post.summary.sizes["chain"] * post.summary.sizes["iteration"])
     return (
         f"of {made:,} draws of the posterior a summary was kept, and {post.n_chains * post.n_draws:,} of them whole: roles, "
-        "intervals and similarities below rest on the whole ones"
+        "intervals and similarities below are computed from the whole ones"
     )
 
 
@@ -130,15 +133,15 @@ def roles_intro(post: Posterior, estimate: PartitionEstimate, n_roles: int) -> l
     certainty = float(np.mean(estimate.membership))
     return [
         text,
-        f"A user's certainty is the probability of being together with another member of the role, taken at random; over all "
-        f"users it is {share(certainty)} on average. Typical members are sure ones with features near the role's medians.",
+        f"A user's certainty is the probability of being in the same role as another member chosen at random; its average over "
+        f"all users is {share(certainty)}. Typical members have high certainty and features near the role's medians.",
         certainty_text(post.flat("z"), estimate, "role"),
         *([] if (found := crossings.text(post, "role")) is None else [found]),
     ]
 
 
 def standing(names: list[str], values: Any, order: list[int]) -> str:
-    """In which features a role stands out, from the most telling one."""
+    """In which features a role stands out, the most informative first."""
     high = [names[j] for j in order if values[j] > _HIGH]
     low = [names[j] for j in order if values[j] < _LOW]
     parts = [f"{word} {_some(found)}" for word, found in (("high", high), ("low", low)) if found]
@@ -156,8 +159,8 @@ def _some(names: list[str]) -> str:
 def units(names: list[str], fitted: list[str]) -> str:
     """Which of the quantities shown the model has seen."""
     unseen = [name for name in names if name not in fitted]
-    text = "They are shown as they were counted; the model saw them after the transformations that the settings name."
-    return text if not unseen else f"{text} It has not seen {_some(unseen)}: the settings say why."
+    text = "They are shown untransformed; the model used them with the transformations listed in the settings."
+    return text if not unseen else f"{text} It did not use {_some(unseen)}: the settings say why."
 
 
 def table_units(cells: Cells, codebook: Columns) -> str:
@@ -175,26 +178,24 @@ def table_units(cells: Cells, codebook: Columns) -> str:
 def power_intro(post: Posterior, forum: dict[str, Any], fewest: int, about: AboutAnswers | None = None) -> str:
     n_draws = post.n_chains * post.n_draws
     caution = "" if n_draws >= fewest else f" With {counted(n_draws, 'whole draw', 'whole draws')} the intervals are rough."
-    what = f"What one participation of a user adds to the {forum.get('outcome', 'outcome of a thread')}, other things equal."
+    what = f"What a user's participation adds to the {forum.get('outcome', 'outcome of a thread')}, other things being equal."
     if about is not None:
         on = "" if about.kind == "regression" else " on the scale of log odds"
         what = f"The coefficient of {about.parts(['latent'])[0]}{on}, user by user."
     return (
         f"{what} The "
-        "marker is the posterior median of the mean over the members of a role, the bar its 95 % interval, light dots are the "
-        f"members' medians one by one. The dashed line is the mean of those dots over all users, the solid one zero.{caution}"
+        "marker is the posterior median of the mean over the members of a role, the bar its 95 % interval. Light dots are the "
+        f"medians of single members. The dashed line is the mean of those dots over all users, the solid line is zero.{caution}"
     )
 
 
 def map_intro(has_features: bool, has_latent: bool, chosen: list[str], called: Vocabulary = THREADS) -> str:
-    text = "A marker per user, by role. Point at one, or touch it, to see who it is."
+    text = "One marker per user, by role. Point at a marker, or touch it, to see the user."
     if has_features and len(chosen) > 1:
-        text += f" It starts with the two features that tell the roles apart best, {listed(chosen)}"
-        text += f"; choose others, or {called.power}."
+        text += f" It starts with the two features that distinguish the roles best, {listed(chosen)}"
+        text += f"; you can choose others, or {called.power}." if has_latent else "; you can choose others."
     elif not has_features:
-        text += " The run has no features, so users are placed by their {called.power} and by their certainty."
-    if has_features and not has_latent:
-        text = text.replace(f"; choose others, or {called.power}", "; others can be chosen")
+        text += f" The run has no features, so users are placed by their {called.power} and by their certainty."
     return text
 
 
@@ -202,8 +203,8 @@ def users_note(n: int, n_shown: int) -> str:
     if n == n_shown:
         return f"All {counted(n, 'user', 'users')}."
     return (
-        f"{n_shown:,} of {n:,} users, here and on the map: of each role the members who are surest, in proportion to its size. "
-        "users.csv in the run's folder has everybody."
+        f"{n_shown:,} of {n:,} users, here and on the map: the most certain members of each role, in proportion to its size. "
+        "users.csv in the run's folder has all users."
     )
 
 
@@ -212,26 +213,26 @@ def too_many_for_similarity(n_users: int, most: int) -> str:
 
 
 def too_few_draws(post: Posterior, fewest: int) -> str:
-    kept = "whole draws were kept of this run's summary" if post.summary is not None else "draws were made"
+    kept = "whole draws were kept in this run's summary" if post.summary is not None else "draws were made"
     return f"Left out: only {post.n_chains * post.n_draws} {kept}; shares of draws need at least {fewest}."
 
 
 def similarity_intro(post: Posterior) -> str:
     kept = "draws" if post.summary is None else "draws that were kept whole"
     return (
-        f"How often two users are in one role, over {post.n_chains * post.n_draws:,} {kept}: dark squares along the diagonal "
-        "are roles whose members stay together, grey beside them is doubt, and grey between two roles says that they are hard "
-        "to tell apart."
+        f"How often two users are in the same role, over {post.n_chains * post.n_draws:,} {kept}. Dark squares along the "
+        "diagonal are roles whose members stay together. Gray inside a square means uncertain members, and gray between two "
+        "roles means that they are hard to distinguish."
     )
 
 
 def predictions(scores: dict[str, Any], forum: dict[str, Any], called: Vocabulary = THREADS) -> list[str]:
-    """How good the predictions are, and whether their intervals can be believed."""
+    """How good the predictions are, and whether their intervals can be trusted."""
     r2 = scores["r2"]
     if not np.isfinite(r2):
-        strength = "The outcomes are all the same, so there was nothing to explain."
+        strength = "The outcomes are all the same, so there is nothing to explain."
     elif r2 <= 0:
-        strength = "The predictions do no better than the mean of these outcomes would: there is no signal to be seen here."
+        strength = "The predictions are no better than the mean of these outcomes: no signal is visible here."
     else:
         strength = (
             f"The predictions explain {share(r2)} of the variance of these outcomes{', which is little' if r2 < 0.1 else ''}."
@@ -244,16 +245,16 @@ def predictions(scores: dict[str, Any], forum: dict[str, Any], called: Vocabular
 
 
 def _calibration(scores: dict[str, Any]) -> str:
-    """Whether intervals hold as many outcomes as they should, give or take two standard errors."""
+    """Whether intervals contain as many outcomes as they should, within two standard errors."""
     parts = []
     for level, inside in scores["coverage"]:
         error = 2 * np.sqrt(level * (1 - level) / scores["n"])
         if abs(inside - level) > error:
-            parts.append(f"those of {share(level)} held {share(inside)} of the outcomes and are too {_fault(inside, level)}")
+            parts.append(f"the {share(level)} ones contain {share(inside)} of the outcomes and are too {_fault(inside, level)}")
     if not parts:
         level, inside = scores["coverage"][-1]
-        return f"Intervals hold what they should: those of {share(level)} held {share(inside)} of the outcomes."
-    return f"Not all intervals hold what they should: {listed(parts)}."
+        return f"Intervals are calibrated: the {share(level)} intervals contain {share(inside)} of the outcomes."
+    return f"Not all intervals are calibrated: {listed(parts)}."
 
 
 def _fault(inside: float, level: float) -> str:
@@ -263,9 +264,9 @@ def _fault(inside: float, level: float) -> str:
 def _origin(forum: dict[str, Any], called: Vocabulary) -> str:
     if "test_threads" not in forum:
         many = called.observations
-        return f"If these {many} were part of the fit, none of this says anything about {many} to come."
+        return f"If these {many} were part of the fit, this says nothing about future {many}."
     since = forum.get("cut")
-    return f"These threads began after all those of the fit{f', from {since[:10]} on' if since else ''}."
+    return f"These threads began after all threads of the fit{f', from {since[:10]} on' if since else ''}."
 
 
 def score_rows(scores: dict[str, Any], called: Vocabulary = THREADS) -> list[tuple[str, str]]:
@@ -294,21 +295,21 @@ def calibration_alt(scores: dict[str, Any]) -> str:
 
 def verdict_headline(converged: bool, approximated: bool) -> str:
     if approximated:
-        found = "was found, and starts agree on it" if converged else "may not be the best there is"
+        found = "has converged, and the starts agree" if converged else "may not be the best one"
         return f"These are draws from a variational approximation. It {found}; intervals may be too narrow."
     if converged:
-        return "The chains agree with each other, and are long enough for what is said here."
-    return "The chains do not agree well enough yet: take roles, sizes and intervals as provisional."
+        return "The chains agree with each other and are long enough for the results on this page."
+    return "The chains do not agree well enough yet: treat roles, sizes and intervals as provisional."
 
 
 def diagnostics_note(n_all: int, n_shown: int, n_chains: int, approximated: bool) -> str:
     if approximated:
         return (
-            "Lines are independent draws: that they look alike, with an R̂ of 1, does not say how close the approximation is. "
-            f"{n_shown} of {n_all} quantities."
+            "Lines are independent draws. They look alike and R̂ is 1 by construction; that does not say how close the "
+            f"approximation is. {n_shown} of {n_all} quantities."
         )
     alike = "Lines are chains, by draw" if n_chains > 1 else "The line is the chain, by draw"
     return (
-        f"{alike}; they should look alike and wander over the same range. R̂ compares the chains (wanted: 1.01 at most), "
-        f"effective draws say what the draws are worth. {n_shown} of {n_all} quantities, the worst included."
+        f"{alike}; they should look alike and cover the same range. R̂ compares the chains (it should be at most 1.01). "
+        f"Effective draws are the equivalent number of independent draws. {n_shown} of {n_all} quantities, the worst included."
     )

@@ -1,1 +1,1 @@
-"""Runs on disk: fitted, resumed, summarised, ranked."""
+"""Runs on disk: fitted, resumed, summarized, ranked."""

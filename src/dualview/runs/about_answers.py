@@ -1,4 +1,4 @@
-"""answers.json in a run's folder: what the answers were, and over which range of their columns predictions can be drawn."""
+"""answers.json in a run's folder: the kind of the answers, and the ranges of their columns for curves of predictions."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -40,7 +40,7 @@ def predict_run(
 
 
 def _identified(new: Threads | Answers, request: Request) -> pd.DataFrame:
-    """What tells the observations apart: threads, or lines with their users, and the items of choices."""
+    """Columns that identify the observations: threads, or lines with their users, and the items of choices."""
     if isinstance(new, Threads):
         return pd.DataFrame({"thread": new.ids})
     table = pd.DataFrame({"line": new.ids, "user": new.user})

@@ -1,8 +1,8 @@
-"""Finished runs of the same observations, ranked by how well each predicts one that it has not seen.
+"""Finished runs on the same observations, ranked by leave-one-out scores.
 
 comparison.json holds a ranking: n_threads, the number of observations, what they are called, and fits, the best first, each
-with its name, what sets it apart in words, the scores of dv.compare, whether its chains have converged, and a digest of what
-it was made with, by which a run knows itself.
+with its name, how it differs from the others in words, the scores of dv.compare, whether its chains have converged, and a
+digest of what it was made with, by which a run recognizes itself.
 """
 
 import json
@@ -54,7 +54,7 @@ class Ranking:
     observations: str = "threads"
 
     def standing(self, fit: Fit) -> str:
-        """What a fit's place means; it is sure only where neither its scores nor the first one's are unreliable."""
+        """What a fit's rank means; it is certain only if neither its scores nor those of the best fit are unreliable."""
         return standing(fit.difference, fit.difference_se, bool(fit.unsure or self.fits[0].unsure))
 
     def save(self, path: Path) -> None:
@@ -71,8 +71,8 @@ class Ranking:
             raise FileError(f"{path} cannot be read ({error}). Make it again with 'dualview compare'.") from error
 
     def text(self) -> str:
-        """A table for a reader, and what to think of it."""
-        head = ("fit", "set apart by", "elpd", "behind", "± SE", "unsure", "")
+        """A table for a reader, with a verdict."""
+        head = ("fit", "differs in", "elpd", "behind", "± SE", "unsure", "")
         rows = [head, *(_cells(fit, self.standing(fit)) for fit in self.fits)]
         widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
         left = {0, 1, len(head) - 1}
@@ -82,30 +82,32 @@ class Ranking:
         return "\n".join([*lines, *self.verdict()])
 
     def verdict(self) -> list[str]:
-        """In sentences: which fit is best, whether that is sure, and what speaks against the scores."""
+        """In sentences: which fit is best, how certain that is, and warnings about the scores."""
         best, others = self.fits[0], self.fits[1:]
-        close = [repr(fit.name) for fit in others if self.standing(fit) == "not told apart from the best"]
-        doubtful = [repr(fit.name) for fit in others if self.standing(fit) == "place not sure"]
+        close = [repr(fit.name) for fit in others if self.standing(fit) == "not distinguishable from the best"]
+        doubtful = [repr(fit.name) for fit in others if self.standing(fit) == "rank uncertain"]
         said = f"Of {len(self.fits)} fits to the same {self.n_threads:,} {self.observations}, {best.name!r} "
         if len(doubtful) == len(others):
             said += "has the highest score, but some scores are unreliable, so this is not a ranking."
         elif close:
-            said += f"predicts best, but {_listed(close)} cannot be told apart from it: the difference is within two standard "
+            said += (
+                f"predicts best, but {_listed(close)} cannot be distinguished from it: the difference is within two standard "
+            )
             said += "errors."
         elif doubtful:
-            said += f"predicts best as far as scores can be relied on; the place of {_listed(doubtful)} is not sure."
+            said += f"predicts best according to the reliable scores; the rank of {_listed(doubtful)} is uncertain."
         else:
             said += f"predicts best; {'the other is' if len(others) == 1 else 'the others are'} clearly behind."
         if close and doubtful:
-            said += f" The place of {_listed(doubtful)} is not sure."
+            said += f" The rank of {_listed(doubtful)} is uncertain."
         sentences = [said]
         unsure = [f"{fit.unsure:,} in {fit.name!r}" for fit in self.fits if fit.unsure]
         if unsure:
             left_out = "Users" if self.by == "user" else self.observations.capitalize()
             sentences.append(
-                f"{left_out} whose score is unreliable: {_listed(unsure)}. The fit would be another without such a "
-                f"{left_out.lower()[:-1]}. If they are many, keep some {self.observations} out of the fits and compare what "
-                "'dualview predict' says of them."
+                f"{left_out} with unreliable scores: {_listed(unsure)}. Without such a {left_out.lower()[:-1]} the fit would "
+                f"be very different. If there are many, hold out some {self.observations} and compare how 'dualview predict' "
+                "predicts them."
             )
         unfinished = [repr(fit.name) for fit in self.fits if not fit.converged]
         if unfinished:
@@ -126,7 +128,7 @@ def rank_runs(folders: Sequence[Path], by: str = "observation") -> Ranking:
     """Finished runs of the same observations, by leave-one-out scores of observations or of users."""
     names = short_names(folders)
     if len(names) < 2:
-        raise InputError(f"Name two finished runs or more to compare; got {len(names)}.")
+        raise InputError(f"Name two or more finished runs to compare; got {len(names)}.")
     requests = {name: Request.load(folder) for name, folder in zip(names, folders, strict=True)}
     models, described, digests, first = {}, {}, {}, None
     for name, folder in zip(names, folders, strict=True):
@@ -155,7 +157,7 @@ def rank_runs(folders: Sequence[Path], by: str = "observation") -> Ranking:
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
-    """Each folder's name, with as many of the folders above as tell them apart."""
+    """Each folder's name, with as many parent folders as are needed to make the names different."""
     parts = [folder.resolve().parts for folder in folders]
     repeated = [str(folder) for j, folder in enumerate(folders) if parts[j] in parts[:j]]
     if repeated:
@@ -167,7 +169,7 @@ def short_names(folders: Sequence[Path]) -> list[str]:
 
 
 def own_digest(folder: Path, post: Posterior) -> str:
-    """By what a run knows itself in a ranking: what it was made with, and how far it has come."""
+    """The digest by which a run recognizes itself in a ranking: what it was made with, and its length."""
     reached = () if post.length is None or post.length.ended == "length" else (post.length.n_iterations,)
     return digest(json.dumps(_made_with(folder), sort_keys=True), post.n_chains, post.n_draws, *reached)
 
@@ -177,11 +179,11 @@ def _made_with(folder: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text())["made_with"])
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise FileError(f"{path} cannot be read ({error}): what the run was made with is not known.") from error
+        raise FileError(f"{path} cannot be read ({error}), so the settings and data of the run are unknown.") from error
 
 
 def check_unchanged(folder: Path, now: dict[str, Any]) -> None:
-    """Scores of other tables than those of the fit would mean nothing."""
+    """Raise if the tables have changed since the fit: their scores would mean nothing."""
     made_with = _made_with(folder)
     changed = [name for name, value in now.items() if made_with.get(name, value) != value]
     if changed:
@@ -192,13 +194,13 @@ def check_unchanged(folder: Path, now: dict[str, Any]) -> None:
 
 
 def _order(folder: Path, observed: Threads | Answers, other: Path, wanted: Threads | Answers, called: str) -> list[int]:
-    """Where the wanted observations are among these; an error where they are not the same ones with the same outcomes."""
+    """Positions of the wanted observations among these; an error unless they are the same ones with the same outcomes."""
     place = {name: t for t, name in enumerate(observed.ids)}
     common = [name for name in wanted.ids if name in place]
     if len(common) < max(len(observed.ids), len(wanted.ids)):
         raise InputError(
-            f"{folder} and {other} are not of the same {called}: they have {len(observed.ids)} and {len(wanted.ids)}, and "
-            f"{len(common)} in common. Fit both to the same."
+            f"{folder} and {other} are not fits to the same {called}: they have {len(observed.ids)} and {len(wanted.ids)}, and "
+            f"{len(common)} in common. Fit both to the same {called}."
         )
     order = [place[name] for name in wanted.ids]
     differ = [wanted.ids[t] for t in np.flatnonzero(_outcomes(observed)[order] != _outcomes(wanted))]
@@ -211,7 +213,7 @@ def _order(folder: Path, observed: Threads | Answers, other: Path, wanted: Threa
 
 
 def _outcomes(observed: Threads | Answers) -> NDArray[Any]:
-    """What came of each observation; of answers, with the user whose it is."""
+    """The outcome of each observation; for answers, with the user."""
     if isinstance(observed, Threads):
         return np.zeros(len(observed.ids)) if observed.outcome is None else observed.outcome
     columns = {"user": observed.user} | ({} if observed.outcome is None else {"outcome": observed.outcome})
@@ -220,7 +222,7 @@ def _outcomes(observed: Threads | Answers) -> NDArray[Any]:
 
 
 def _described(request: Request, n_features: int) -> dict[str, str]:
-    """What may set a run apart from others, in words."""
+    """Settings in which runs may differ, in words."""
     return {
         "features": f"{n_features or 'no'} feature{'' if n_features == 1 else 's'}",
         "covariates": f"covariates {', '.join(request.covariates)}" if request.covariates else "no covariates",
@@ -231,7 +233,7 @@ def _described(request: Request, n_features: int) -> dict[str, str]:
 
 
 def _apart(described: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Of each run's description, what is not the same in all."""
+    """The part of each run's description that is not the same for all."""
     names = list(next(iter(described.values())))
     different = [name for name in names if len({words[name] for words in described.values()}) > 1]
     return {run: ", ".join(words[name] for name in different) or "same settings" for run, words in described.items()}

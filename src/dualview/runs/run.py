@@ -253,7 +253,7 @@ def read_observations(
 
 
 def behavior_of(request: Request, observed: Threads | Answers, users: list[str]) -> Any:
-    """The behaviour that the observations of users with these ids are."""
+    """The behavior that the observations of users with these ids are."""
     return observed.behavior(users) if isinstance(observed, Answers) else observed.behavior(request.intercept, users)
 
 

@@ -13,11 +13,11 @@ from dualview.experiments.studies import FEW_THREADS
 
 
 def starts(found: Findings) -> Section:
-    """The two initialisations, and the number of auxiliary components."""
+    """The two initializations, and the number of auxiliary components."""
     parts = [
         "## Where chains start, and auxiliary components",
         f"dual-DP with {FEW_THREADS} threads: everybody in one cluster, the truth, or k-means with 10, and 3, 4 or 5 auxiliary "
-        "components. A sampler that has forgotten its start gives the same numbers in every row, up to Monte-Carlo error.",
+        "components. A sampler that has forgotten its start gives the same numbers in every row, up to Monte Carlo error.",
         "![Starts](starts.png)",
     ]
     for score, words in (("nll", "test NLL"), ("ari", "adjusted Rand index"), ("n_clusters", "mean number of clusters")):
@@ -54,8 +54,8 @@ give it.
 
 {tables}
 
-The library has no setting for α's prior, 1/α ~ G(1, 1). Draws of another prior, 1/α ~ G(1, s), can be had from the same fits
-all the same: each draw is weighted by the ratio of the two priors at its α, which is exact up to Monte-Carlo error. The last
+The prior of α is the paper's, 1/α ~ G(1, 1). Results under another prior, 1/α ~ G(1, s), follow from the same fits: each draw
+is weighted by the ratio of the two priors at its α, which is exact up to Monte Carlo error. The last
 column is the effective share of draws after weighting.
 
 {table(["scenario", "s", "test NLL", "mean number of clusters", "effective draws"], rows)}
@@ -128,7 +128,7 @@ def shapes(found: Findings) -> Section:
     text = f"""## Clusters that are not Gaussian
 
 The agreement scenario with {FEW_THREADS} threads and other shapes of clusters in the features: bananas, rings inside each other
-around one centre, and heavy tails (Student's t with two degrees of freedom). The single model has a test NLL of {single:.3f}.
+around one center, and heavy tails (Student's t with two degrees of freedom). The single model has a test NLL of {single:.3f}.
 
 ![Shapes](shapes.png)
 
@@ -202,7 +202,7 @@ def baselines(found: Findings) -> Section:
     features, both = (published.number(n) for n in ("em_ari_features", "em_ari_features_and_coefficients"))
     text = f"""## Baselines
 
-Clusterings by scikit-learn of the features, or of the features and the true coefficients ("both"), columns standardised: EM
+Clusterings by scikit-learn of the features, or of the features and the true coefficients ("both"), columns standardized: EM
 with the true number of clusters, a Bayesian mixture with up to 10 components, k-means with the true number. Regressions:
 ridge with its penalty by leaving one thread out (its deviation likewise), and Bayesian ridge. dual-DP and dual-fixed at
 {last} threads beside them.
@@ -219,10 +219,10 @@ values.
 
 
 randomised = _changed(
-    "Features randomised against behaviours",
-    "The agreement scenario with its features dealt to other users at random: five clear clusters in the features that have "
+    "Features randomized against behaviors",
+    "The agreement scenario with its features permuted among the users: five clear clusters in the features that have "
     "nothing to do with those of the coefficients. The paper expects the dual models to predict worse than the single one, "
-    "unless threads are many.",
+    "unless there are many threads.",
     "randomised.png",
 )
 unstructured = _changed(

@@ -1,4 +1,4 @@
-"""The section on the link: does it cost anything where behaviours do not need it?"""
+"""The section on the link: does it cost anything where behaviors do not need it?"""
 
 from typing import NamedTuple
 
@@ -71,7 +71,7 @@ def link(found: Findings) -> Section:
     effort = found.plan.link_effort
     text = f"""## The link on the paper's scenarios
 
-In the paper's scenarios behaviours follow clusters, and inside a cluster there is nothing for a link to find: does it cost
+In the paper's scenarios behaviors follow clusters, and inside a cluster there is nothing for a link to find: does it cost
 anything? dual-DP with `link="linear"` and without, on the same {found.plan.repetitions} draws of users, coefficients, training
 and test threads (seeds {found.plan.seed} to {found.plan.seed + found.plan.repetitions - 1}), {effort.n_iterations:,} iterations
 a fit.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FIGURES = {"agreement": (2, 3), "disagreement": (4, 6), "iris": (7, 8)}
 _SCENARIO_TEXT = {
     "agreement": "Five clusters that both views see.",
-    "disagreement": "Five clusters in the coefficients; the features cannot tell the last two apart.",
+    "disagreement": "Five clusters in the coefficients; the last two are the same in the features.",
     "iris": "Users are flowers: three of Fisher's four measurements are the features, the species is the cluster.",
 }
 
@@ -108,8 +108,8 @@ def _ceiling(found: Findings) -> str:
     truth = forum_of(found.plan.cell("disagreement", "single", 10)).labels
     reached = adjusted_rand_score(truth, np.minimum(truth, truth.max() - 1))
     return (
-        f"The partition that the features see, the last two clusters as one, has an adjusted Rand index of {reached:.3f}; to "
-        "go beyond it the coefficients must tell those two apart. Whether chains that start at the truth end elsewhere "
+        f"The partition by the features, with the last two clusters as one, has an adjusted Rand index of {reached:.3f}; to "
+        "go beyond it the coefficients must separate those two. Whether chains that start at the truth end elsewhere "
         "is in `starts`, and how much depends on the draw of users in `draws`."
     )
 
@@ -140,8 +140,8 @@ def _leading_view(frame: pd.DataFrame) -> str:
     header = ["threads", *(f"{m}, {v}" for m in ("dual-DP", "dual-fixed") for v in ("features", "coefficients"))]
     return (
         "### Which view led\n\nFor each view, the mean log-likelihood ratio per user of the estimated partition against the "
-        "best partition of that view alone (of the features, of the true coefficients): 0 where the view had its way, the "
-        "further below the more it gave up. A Gaussian view with its clusters integrated out under a conjugate "
+        "best partition of that view alone (of the features, of the true coefficients): 0 if the view determined the "
+        "partition, and lower the more it was overruled. A Gaussian view with its clusters integrated out under a conjugate "
         f"normal-inverse-Wishart prior with, in the units of the view's sample mean and covariance, m = 0, κ = {KAPPA:g}, "
         f"ν = D + 2, Ψ = {SPREAD:g} I; the partition counts with its Chinese-restaurant probability at α = 1; the best one "
         f"by greedy moves of single users from eight k-means starts.\n\n{table(header, rows)}"
@@ -194,7 +194,7 @@ effective sample size.
 
 {table(["model", "quantity", "autocorrelation time", "bulk ESS", "tail ESS", "paper's τ", "τ of white noise"], rows)}
 
-The paper's slowest quantity is the base mean of the behaviour view with τ = {paper_time:.0f}, for which it counts
+The paper's slowest quantity is the base mean of the behavior view with τ = {paper_time:.0f}, for which it counts
 {paper_size:.0f} independent samples in 15,000 draws.
 
 {table(["model", "users", "CPU ms per iteration"], seconds)}
@@ -217,7 +217,7 @@ def models(found: Findings) -> Section:
         part = found.frame[found.frame["model"] == name]
         cells = ["yes" if kind.features else "no", "yes" if kind.behavior else "no"]
         rows.append([name, *cells, {"inferred": "∞", "true": "fixed", "one": "1"}[kind.clusters], str(len(part))])
-    parts.append(table(["model", "features", "behaviours", "clusters", "fits"], rows))
+    parts.append(table(["model", "features", "behaviors", "clusters", "fits"], rows))
     parts.append("![Seven models](models.png)")
     for score, words in (("nll", "test NLL"), ("ari", "adjusted Rand index")):
         for scenario_name in dict.fromkeys(found.frame["scenario"]):

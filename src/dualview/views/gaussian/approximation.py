@@ -35,7 +35,7 @@ class GaussianFactors(NamedTuple):
 
 
 class SoftSums(NamedTuple):
-    """Σ_u q(z_u = k) of 1, x_u − c_k, E (x_u − c_k)(x_u − c_k)ᵀ and Cov(x_u, μ_k): sums about centres c (K, D)."""
+    """Σ_u q(z_u = k) of 1, x_u − c_k, E (x_u − c_k)(x_u − c_k)ᵀ and Cov(x_u, μ_k): sums about centers c (K, D)."""
 
     counts: Array
     centres: Array
@@ -268,7 +268,7 @@ class GaussianApproximation(Approximation):
         )
 
     def draws(self, rng: np.random.Generator, n: int) -> list[GaussianState]:
-        """Components and base from q; where q(μ) is not its own, means are at their centres."""
+        """Components and base from q; where q(μ) is not its own, means are at their centers."""
         n_components, n_dims = self.means.shape
         dof = rng.choice(self._grid.dof, n, p=np.exp(self.scale.log_weights))
         means = np.broadcast_to(self.means, (n, n_components, n_dims)).copy()

@@ -55,9 +55,9 @@ class GaussianView(View):
         return float(density.log_view(x, z, state.components, state.base, self.hyperprior))
 
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> GaussianState:
-        """A state to start from: W_0 and β as the clusters suggest, μ_0 and R_0 at their priors' centres, components drawn.
+        """A state to start from: W_0 and β as the clusters suggest, μ_0 and R_0 at their priors' centers, components drawn.
 
-        Nothing here changes the posterior. Were W_0 at its centre too, which is the spread of all vectors, and clusters well
+        Nothing here changes the posterior. Were W_0 at its center too, which is the spread of all vectors, and clusters well
         apart, then the precisions would be unlike W_0⁻¹ in most directions; the first sweep would explain that by a β next to
         its bound D − 1, where components of any shape are likely, and take many sweeps to come back. From a β that is very
         unlikely a slice is very wide, and the first sweep would take β anywhere.
@@ -175,8 +175,8 @@ def _within_clusters(counts: Array, scatters: Array) -> Array:
     """A covariance like that within the clusters, from their counts (K,) and scatter factors (K, D, D).
 
     Its logarithm is that of the pooled covariance, drawn towards 0 the more the fewer vectors there are for its D dimensions:
-    with no more than D beyond one for each cluster it is I, the centre of the prior. So it is in a direction in which no
-    cluster has any spread, and where it would be wider than the prior's centre: W_0's prior has light tails there, and from a
+    with no more than D beyond one for each cluster it is I, the center of the prior. So it is in a direction in which no
+    cluster has any spread, and where it would be wider than the prior's center: W_0's prior has light tails there, and from a
     start far out in them the first slices would be as wide as numbers are.
     """
     n_dims, n_spare = scatters.shape[1], counts.sum() - np.count_nonzero(counts)

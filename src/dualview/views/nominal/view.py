@@ -71,7 +71,7 @@ class NominalView(View):
         return float(kind.log_density(z, 0.0, self.record(state, x, np.ascontiguousarray(x.T))))
 
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> NominalState:
-        """A state to start from: γ at its prior's centre, θ drawn."""
+        """A state to start from: γ at its prior's center, θ drawn."""
         codes = np.ascontiguousarray(x.T).astype(np.int64)
         levels = count_levels(z, 0, len(z), codes, self.starts, n_components)
         return self._drawn(rng, levels, np.diff(self.starts).astype(np.float64))

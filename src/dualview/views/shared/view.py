@@ -57,7 +57,7 @@ class SharedVectorView(View):
         return float(density.log_shared(*state, self.hyperprior))
 
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> SharedVectorState:
-        """A state to start from: base at its prior's centre, the f_k at the means of the vectors, empty ones from the base."""
+        """A state to start from: base at its prior's center, the f_k at the means of the vectors, empty ones from the base."""
         means = rng.standard_normal((n_components, self.n_dims))
         for k in range(n_components):
             if (z == k).any():
