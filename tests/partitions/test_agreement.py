@@ -8,7 +8,9 @@ from scipy import integrate, stats
 
 import dualview as dv
 from checks import ACCEPT
+from dualview.engines.gibbs.apart.moves import draw_share
 from dualview.errors import InputError
+from dualview.numerics.streams import stream_of
 from dualview.partitions.agreement import (
     LEARNT,
     Agreement,
@@ -63,7 +65,7 @@ def test_ratio_of_the_share() -> None:
     joint = [Agreement(z, agrees, share).log_density() + prior.log_density(share) for share in (0.2, 0.7)]
     assert joint[1] - joint[0] == pytest.approx(after.logpdf(0.7) - after.logpdf(0.2))
     rng = np.random.default_rng(0)
-    draws = np.array([prior.redraw(rng, agrees) for _ in range(4000)])
+    draws = np.array([draw_share(stream_of(rng), agrees.astype(np.int64), 1.5, 2.0) for _ in range(4000)])
     assert stats.kstest(draws, after.cdf).pvalue > 1e-4
 
 

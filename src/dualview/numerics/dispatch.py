@@ -185,14 +185,22 @@ def in_turn(one: Any) -> Callable[..., Any]:
     return call
 
 
-def selected(choose: Callable[[list[type]], Any]) -> Callable[..., Any]:
-    """A function of (rng, state) that is the one chosen by the classes of the state's views, when its caller is compiled."""
+def selected(choose: Callable[[list[type]], Any], within: tuple[str, ...] = ()) -> Callable[..., Any]:
+    """A function of (rng, state) that is the one chosen by the classes of the state's views, when its caller is compiled.
+
+    within: names of the fields in which the record is that has the views, from the outside.
+    """
 
     def call(rng: Any, state: Any) -> Any:
-        return choose([type(view) for view in state.views])(rng, state)
+        record = state
+        for name in within:
+            record = getattr(record, name)
+        return choose([type(view) for view in record.views])(rng, state)
 
     def chosen_call(typing_context: Any, rng: Any, state: Any) -> _Call:
-        views = state.types[state.instance_class._fields.index("views")]
+        views = state
+        for name in (*within, "views"):
+            views = views.types[views.instance_class._fields.index(name)]
         return _Call(typing_context, choose([view.instance_class for view in views]), rng, state)
 
     def typed(context: Any, given: Any) -> Any:

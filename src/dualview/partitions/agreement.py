@@ -53,9 +53,6 @@ class AgreementPrior(Protocol):
     def draw(self, rng: np.random.Generator) -> float:
         """ρ from its prior."""
 
-    def redraw(self, rng: np.random.Generator, agrees: NDArray[np.bool_]) -> float:
-        """ρ given who agrees, (C19)."""
-
     def log_density(self, share: float) -> float:
         """ln p(ρ)."""
 
@@ -89,10 +86,6 @@ class Beta:
     def draw(self, rng: np.random.Generator) -> float:
         return float(rng.beta(self.a, self.b))
 
-    def redraw(self, rng: np.random.Generator, agrees: NDArray[np.bool_]) -> float:
-        n_agree = int(agrees.sum())
-        return float(rng.beta(self.a + n_agree, self.b + len(agrees) - n_agree))
-
     def log_density(self, share: float) -> float:
         if not 0.0 < share < 1.0:
             return -math.inf
@@ -114,9 +107,6 @@ class KnownAgreement:
         return self.share
 
     def draw(self, rng: np.random.Generator) -> float:  # noqa: ARG002
-        return self.share
-
-    def redraw(self, rng: np.random.Generator, agrees: NDArray[np.bool_]) -> float:  # noqa: ARG002
         return self.share
 
     def log_density(self, share: float) -> float:  # noqa: ARG002

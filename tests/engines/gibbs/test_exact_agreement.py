@@ -14,7 +14,7 @@ from checks import ACCEPT, REJECT, batch_scores, mutate, rebind
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel
 from dualview.engines.gibbs import GibbsEngine
-from dualview.engines.gibbs.apart import assignment, moves
+from dualview.engines.gibbs.apart import assignment, moves, steps
 from dualview.engines.gibbs.apart.labels import Apart
 from dualview.model import Model, State
 from dualview.numerics.streams import stream_of
@@ -85,7 +85,14 @@ def happened(z: Any, acts: Any, agrees: Any) -> dict[str, float]:
     return found | {"clusters": float(len(np.union1d(z, acts))), "all agree": float(agrees.all())}
 
 
-def chain(rng: np.random.Generator, partition: PartitionPrior, n: int) -> list[dict[str, float]]:
+def always_split(rng: Any, apart: Apart) -> Apart:
+    """Eight splits or merges in every sweep."""
+    apart = moves.with_new_columns(rng, 8, apart)
+    moves.split_and_merge(rng, 8, apart)
+    return apart
+
+
+def chain(rng: np.random.Generator, partition: PartitionPrior, n: int, split: Any) -> list[dict[str, float]]:
     """The shipped updates of components, splits and merges and assignments; everything else stays as it is."""
     likelihood = PanelRegression(Panel.of(np.arange(len(X)), np.ones((len(X), 1)), Y, len(X)), NoisePrior(1.0, 1.0))
     model = Model(partition, X[:, None], likelihood, len(X), agreement=KnownAgreement(SHARE))
@@ -107,8 +114,8 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int) -> list[d
         assert state.latent is not None
         working = GibbsEngine(2).working_state(model, state, likelihood.terms(rng, state.latent, params))
         acts, agrees, share = state.agreement or Agreement.full(z, SHARE)
-        apart, stream = Apart(working, acts.copy(), agrees.astype(np.int64), share), stream_of(rng)
-        apart = moves._assign(stream, moves._split_and_merge(stream, apart))
+        apart, stream = Apart(working, acts.copy(), agrees.astype(np.int64), share, 0.0, 0.0), stream_of(rng)
+        apart = steps._assign(stream, split(stream, apart))
         after = {name: model.views[name].state(record) for name, record in zip(views, apart.state.views, strict=True)}
         agreement = Agreement(apart.acts, apart.agrees.astype(np.bool_), SHARE)
         state = State(apart.state.z, ALPHA, after, apart.state.views[-1].vectors, params, agreement)
@@ -117,9 +124,9 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int) -> list[d
     return found
 
 
-def worst_score(partition: PartitionPrior, kind: tuple[str, int | None], n: int, seed: int = 0) -> float:
+def worst_score(partition: PartitionPrior, kind: tuple[str, int | None], n: int, split: Any = moves.splits) -> float:
     expected = exact(kind)
-    draws = chain(np.random.default_rng(seed), partition, n)
+    draws = chain(np.random.default_rng(0), partition, n, split)
     values = np.array([list(draw.values()) for draw in draws])
     return float(np.abs(batch_scores(values, np.array(list(expected.values())))).max())
 
@@ -136,10 +143,8 @@ def test_events_have_their_probabilities(partition: PartitionPrior, kind: tuple[
 
 
 @pytest.mark.slow
-def test_with_splits_and_merges_in_every_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moves.split_merge, "SHARE", 1.0)
-    monkeypatch.setattr(moves.split_merge, "draw_moves", lambda rng, state: 8)  # noqa: ARG005
-    assert worst_score(ChineseRestaurant(), ("dp", None), 40_000) < ACCEPT
+def test_with_splits_and_merges_in_every_sweep() -> None:
+    assert worst_score(ChineseRestaurant(), ("dp", None), 40_000, always_split) < ACCEPT
 
 
 @pytest.mark.slow
@@ -148,5 +153,6 @@ def test_a_new_cluster_that_weighs_twice_as_much_is_rejected(monkeypatch: pytest
         assignment.choose_part,
         choose_alone=mutate(assignment.choose_alone, "(1.0 - share) / weigh", "2.0 * (1.0 - share) / weigh"),
     )
-    monkeypatch.setattr(moves, "assign", rebind(assignment.assign, choose_part=part))
+    table = rebind(moves.assign_table, assign=rebind(assignment.assign, choose_part=part))
+    monkeypatch.setattr(moves, "assign_table", table)
     assert worst_score(ChineseRestaurant(), ("dp", None), 12_000) > REJECT

@@ -5,15 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import test_joint_tables as tables
-from test_joint_behaviors import choices, linked, model, regression
 
 from checks import REJECT, LostChainsError, assert_joint, by_blocks, gibbs_step, joint_test, mutate, rebind, worst
+from dualview.engines.gibbs import GibbsEngine
 from dualview.engines.gibbs.apart import assignment, moves, split_merge
 from dualview.model import Model, State
 from dualview.partitions.agreement import LEARNT, Beta, KnownAgreement
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
+from engines.gibbs import test_joint_tables as tables
+from engines.gibbs.test_exact_agreement import always_split
+from engines.gibbs.test_joint_behaviors import choices, linked, model, regression
 
 
 def apart(made: Model, prior: Any = LEARNT) -> Model:
@@ -66,7 +68,8 @@ def test_several_steps_to_a_table(name: str) -> None:
 
 def many_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Splits and merges in every step."""
-    monkeypatch.setattr(moves.split_merge, "draw_moves", lambda rng, state: 4)  # noqa: ARG005
+    by_blocks(monkeypatch)
+    monkeypatch.setattr(moves, "MOVES", tuple(always_split if move is moves.splits else move for move in moves.MOVES))
 
 
 def five_steps(rng: np.random.Generator, made: Model, state: State) -> State:
@@ -81,6 +84,41 @@ def five_steps(rng: np.random.Generator, made: Model, state: State) -> State:
 def test_with_many_splits_and_merges(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     many_splits(monkeypatch)
     assert_joint(MODELS[name](), seed=0, length=30, step=five_steps)
+
+
+THREADS = {
+    "threads, process": lambda: apart(replace(tables.MODELS["process"](), intervals=None, others={})),
+    "threads, three clusters": lambda: apart(replace(tables.MODELS["three clusters"](), intervals=None, others={})),
+}
+
+
+@pytest.mark.parametrize("name", ["threads, process", slow("threads, three clusters")])
+def test_conjugate_likelihoods_in_one_call(name: str) -> None:
+    assert_joint(THREADS[name](), seed=0)
+
+
+def test_steps_do_not_depend_on_how_many_are_asked_for() -> None:
+    rng = np.random.default_rng(5)
+    made = THREADS["threads, process"]()
+    first = made.draw_prior(rng)
+    made = made.simulate(rng, first)
+    engine, found = GibbsEngine(2), []
+    for at_once in (1, 3, 12):
+        own, state, draws = np.random.default_rng(6), first, []
+        while len(draws) < 12:
+            state, info = engine.advance(own, made, state, np.ones(at_once, dtype=np.bool_))
+            if info.draws is not None:
+                kept = info.draws.fixed
+                draws += [(kept["z_behavior"][i], kept["agreement"][i], kept["log_joint"][i]) for i in range(len(kept["z"]))]
+            if info.last is not None:
+                assert info.last.agreement is not None
+                draws.append((info.last.acts, info.last.agreement.share, made.log_joint(info.last)))
+        assert made.log_joint(state) == pytest.approx(draws[-1][2])
+        found.append(draws)
+    for one in found[1:]:  # a call that ends early leaves the last of its steps to the next
+        for (acts, share, log_joint), (other_acts, other_share, other_log_joint) in zip(found[0][:12], one[:12], strict=True):
+            np.testing.assert_array_equal(acts, other_acts)
+            assert (share, log_joint) == pytest.approx((other_share, other_log_joint), rel=1e-12)
 
 
 @pytest.mark.slow
@@ -112,7 +150,8 @@ ASSIGNMENTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ASSIGNMENTS)
 def test_mutant_of_assignments_is_rejected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(moves, "assign", ASSIGNMENTS[name]())
+    by_blocks(monkeypatch)
+    monkeypatch.setattr(moves, "assign_table", rebind(moves.assign_table, assign=ASSIGNMENTS[name]()))
     assert_rejected("process")
 
 

@@ -9,7 +9,7 @@ of steps in a call nor the number of threads changes anything.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.engines.base import Engine, Info
 from dualview.engines.gibbs import blocks, steps
-from dualview.engines.gibbs.apart import moves as apart_moves
+from dualview.engines.gibbs.apart import steps as apart_steps
 from dualview.engines.gibbs.apart.labels import Apart
 from dualview.engines.gibbs.moves import assignment, components
 from dualview.engines.gibbs.packed_draws import record_of
@@ -30,7 +30,7 @@ from dualview.numerics.compiling import uncached_twin
 from dualview.numerics.dispatch import is_own
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
-from dualview.partitions.agreement import Agreement
+from dualview.partitions.agreement import Agreement, Beta
 from dualview.views import Components, Followers, no_columns, no_table, no_view
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
@@ -99,19 +99,38 @@ class GibbsEngine(Engine):
     def _advance_apart(
         self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]
     ) -> tuple[State, Info]:
-        """One step of a model whose users need not act as they look."""
-        assert state.agreement is not None
-        assert model.agreement is not None
+        """:meth:`advance` of a model whose users need not act as they look."""
+        one_by_one = model.pooled or model.n_users > assignment.BLOCK
+        conjugate = None if one_by_one else _conjugate(model, state)
+        if conjugate is not None:
+            return self._advance_apart_at_once(rng, model, state, keep, *conjugate)
         working, params = self._before_moves(rng, model, state)
-        acts, agrees, share = state.agreement
-        apart, collapsed = apart_moves.run(stream_of(rng), Apart(working, acts.copy(), agrees.astype(np.int64), share))
+        before = _apart(model, state, working)
+        if one_by_one:
+            apart, collapsed = apart_steps.run_by_blocks(stream_of(rng), before)
+        else:
+            done = apart_steps.run_steps(streams_of(rng, 1), np.zeros(1, dtype=np.bool_), before, Conjugate.none())
+            apart, collapsed = done.apart, done.collapsed
         working = apart.state
         _check(model, working, collapsed)
-        agrees = apart.agrees.astype(np.bool_)
-        agreement = Agreement(apart.acts, agrees, model.agreement.redraw(rng, agrees))
-        after = _with_likelihood_redrawn(rng, model, working, params, agreement)
+        after = _with_likelihood_redrawn(rng, model, working, params, _agreement(apart))
         n_clusters = int(np.count_nonzero(working.counts))
         return after, Info(n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None)
+
+    def _advance_apart_at_once(
+        self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_], terms: Terms, conjugate: Conjugate
+    ) -> tuple[State, Info]:
+        """The same in one compiled call."""
+        before = rng.bit_generator.state if len(keep) > 1 else {}
+        start = _apart(model, state, self.working_state(model, state, terms))
+        done = apart_steps.run_steps(streams_of(rng, len(keep)), keep, start, conjugate)
+        agreement = _agreement(done.apart)
+        after, last = self._finished(rng, model, Finished(done, done.apart.state, before), keep, (terms, conjugate), agreement)
+        draws = record_of(model, done.kept, done.n_kept)
+        kept = slice(done.n_kept)
+        draws.fixed.update(z_behavior=done.acts[kept], agrees=done.agrees[kept], agreement=done.shares[kept])
+        n_clusters = int(np.count_nonzero(done.apart.state.counts))
+        return after, Info(n_clusters, done.apart.state.outcome.n_opened, done.n_steps, draws, last)
 
     def step_by_blocks(self, rng: np.random.Generator, model: Model, state: State, moves: Sequence[steps.Move]) -> State:
         """One step with these moves, made one by one, however many users there are: to try out moves and measure them."""
@@ -162,6 +181,23 @@ class GibbsEngine(Engine):
         working = self.working_state(model, state, terms)
         done = _run_steps(working)(streams_of(rng, len(keep)), keep, working, conjugate)
         working = done.state
+        after, last = self._finished(rng, model, Finished(done, working, before), keep, (terms, conjugate))
+        draws = record_of(model, done.kept, done.n_kept)
+        n_clusters = int(np.count_nonzero(working.counts))
+        return after, Info(n_clusters, working.outcome.n_opened, done.n_steps, draws, last)
+
+    def _finished(
+        self,
+        rng: np.random.Generator,
+        model: Model,
+        finished: "Finished",
+        keep: NDArray[np.bool_],
+        observed: tuple[Terms, Conjugate],
+        agreement: Agreement | None = None,
+    ) -> tuple[State, State | None]:
+        """The state after a compiled call, and the same where it is a draw that the call has not kept; rng moves on."""
+        done, working, before = finished
+        terms, conjugate = observed
         _check(model, working, done.collapsed)
         if done.n_steps < len(keep):  # the generator as if no more had been asked for
             rng.bit_generator.state = before
@@ -171,13 +207,30 @@ class GibbsEngine(Engine):
             latent = working.views[-1].vectors
             params = model.likelihood.params_of(float(terms.precision[0]), conjugate.coefficients)
             if done.unfinished:
-                prior = _latent_prior(model, working, working.z)
+                prior = _latent_prior(model, working, working.z if agreement is None else agreement.acts)
                 latent, params = model.likelihood.redraw_together(rng, latent, params, terms, prior)
-        after = _after(model, working, latent, params)
-        last = after if done.unfinished and keep[done.n_steps - 1] else None
-        draws = record_of(model, done.kept, done.n_kept)
-        n_clusters = int(np.count_nonzero(working.counts))
-        return after, Info(n_clusters, working.outcome.n_opened, done.n_steps, draws, last)
+        after = _after(model, working, latent, params, agreement)
+        return after, after if done.unfinished and keep[done.n_steps - 1] else None
+
+
+class Finished(NamedTuple):
+    """A compiled call's steps, the state that they have left, and the generator's state before it."""
+
+    done: Any
+    working: WorkingState
+    before: dict[str, Any]
+
+
+def _apart(model: Model, state: State, working: WorkingState) -> Apart:
+    """The working state with a label for each view."""
+    assert state.agreement is not None
+    prior, (acts, agrees, share) = model.agreement, state.agreement
+    a, b = (prior.a, prior.b) if isinstance(prior, Beta) else (0.0, 0.0)
+    return Apart(working, acts.copy(), agrees.astype(np.int64), float(share), float(a), float(b))
+
+
+def _agreement(apart: Apart) -> Agreement:
+    return Agreement(apart.acts, apart.agrees.astype(np.bool_), float(apart.share))
 
 
 def run_by_blocks(rng: NDArray[np.uint64], working: WorkingState, moves: Sequence[steps.Move]) -> tuple[WorkingState, int]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.conjugate import log_conjugate
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, inlined
 from dualview.numerics.packing import put
 from dualview.partitions.verbs import concentration, log_density
 from dualview.views.verbs import base_widths, component_widths, log_densities, put_bases, put_components
@@ -63,6 +63,12 @@ def with_rows(components, n_used, n_more):
 @compiled
 def pack(draw, kept, state, conjugate):
     """The pack with one more draw: the state as it stands, without empty clusters where users can open them."""
+    return pack_with(draw, kept, log_joint(state, conjugate), state, conjugate)
+
+
+@inlined
+def pack_with(draw, kept, log_density, state, conjugate):
+    """``pack``, with ln p(data, state) given."""
     counts, n_clusters = state.counts, 0
     components = with_rows(kept.components, kept.n_used, counts.shape[0])
     for k in range(counts.shape[0]):
@@ -76,7 +82,7 @@ def pack(draw, kept, state, conjugate):
     row[0], row[1], row[2], row[3] = (
         concentration(state.partition),
         state.terms.precision[0],
-        log_joint(state, conjugate),
+        log_density,
         n_clusters,
     )
     at = put_bases(row, put(row, np.int64(N_SCALARS), conjugate.coefficients), state.views)

@@ -6,26 +6,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.engines.gibbs.working import WorkingState, with_columns
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, inlined
 from dualview.views.verbs import compact_each
 
 
 class Apart(NamedTuple):
     """state: its z are the labels of the observed views, and its counts are customers. acts (U,): the labels of behavior.
 
-    agrees (U,): 1 for users who have one label for both. share: ρ.
+    agrees (U,): 1 for users who have one label for both. share: ρ. a, b: of its Beta prior; 0 where it is known.
     """
 
     state: WorkingState
     acts: NDArray[np.int64]
     agrees: NDArray[np.int64]
     share: float
+    a: float
+    b: float
 
 
-@compiled
+@inlined
 def with_state(apart, state):
     """The same labels with another state."""
-    return Apart(state, apart.acts, apart.agrees, apart.share)
+    return Apart(state, apart.acts, apart.agrees, apart.share, apart.a, apart.b)
+
+
+@inlined
+def with_share(apart, share):
+    """The same with another ρ."""
+    return Apart(apart.state, apart.acts, apart.agrees, share, apart.a, apart.b)
 
 
 @compiled

@@ -1,97 +1,141 @@
-"""The moves of a step for users with a label for each view: a twin for every move of ``steps.MOVES``, and ρ.
-
-Moves are made one by one, the components and the tables of observed views on threads where users are many.
-"""
-
-from collections.abc import Callable, Mapping
-from typing import Any
+"""The moves of a step for users with a label for each view: a twin for each move of ``steps.MOVES``, and ρ."""
 
 import numpy as np
 
 from dualview.behaviors.likelihoods.noise import redraw_noises
-from dualview.engines.gibbs import blocks, steps
 from dualview.engines.gibbs.apart.assignment import ROOM, assign
-from dualview.engines.gibbs.apart.labels import Apart, compacted
+from dualview.engines.gibbs.apart.labels import compacted, with_share, with_state
 from dualview.engines.gibbs.apart.split_merge import split_and_merge
-from dualview.engines.gibbs.moves import assignment, components, concentration, noise, split_merge, together
-from dualview.engines.gibbs.working import Outcome, grown
-from dualview.numerics.dispatch import supports
+from dualview.engines.gibbs.moves import assignment, split_merge
+from dualview.engines.gibbs.working import NO_WEIGHT, Outcome, grown, with_columns, with_outcome, with_partition, with_views
+from dualview.numerics.compiling import compiled, inlined
+from dualview.numerics.dispatch import selected, supports
+from dualview.numerics.streams import standard_gamma
 from dualview.partitions.verbs import opens, redraw
-from dualview.views.verbs import move_together, open_columns_each
+from dualview.views.verbs import move_together, open_columns_each, redraw_each, redraw_latent
 
 
-def _move_together(rng: Any, apart: Apart) -> Apart:
+@inlined
+def together(rng, apart):
+    """In place on latent vectors and residuals: all latent vectors with what their view says about them."""
     state = apart.state
     latent = move_together(rng, apart.acts, state.terms, state.views[-1])
-    return apart._replace(state=state._replace(views=(*state.views[:-1], latent)))
+    return with_state(apart, with_views(state, state.views[:-1] + (latent,)))  # noqa: RUF005  (Numba has no other way)
 
 
-def _redraw_components(rng: Any, apart: Apart) -> Apart:
+@inlined
+def components(rng, apart):
+    """The components of every view, given the labels of that view."""
     state = apart.state
-    views = blocks.redrawn_views(rng, state.z, apart.acts, state)
-    return apart._replace(state=state._replace(views=views))
+    observed = redraw_each(rng, state.z, state.views[:-1])
+    latent = redraw_latent(rng, apart.acts, state.terms, state.views[-1])
+    return with_state(apart, with_views(state, observed + (latent,)))  # noqa: RUF005
 
 
-def _split_and_merge(rng: Any, apart: Apart) -> Apart:
+@inlined
+def with_new_columns(rng, n_moves, apart):
     """With auxiliary components and free columns, where users can open clusters."""
     state = apart.state
     if not opens(state.partition):
         return apart
-    can = all(supports(type(view), "split_start") for view in state.views)
-    n_moves = int(split_merge.draw_moves(rng, state)) if can else 0
-    room = split_merge.ROOM + ROOM + n_moves
-    views = open_columns_each(rng, state.n_auxiliary, room, False, state.views)
-    fresh = np.repeat(np.array([0, -1]), [state.n_auxiliary, room])
-    apart = apart._replace(state=state._replace(counts=np.append(state.counts, fresh), views=views))
-    if n_moves:
+    n, n_auxiliary, n_room = state.counts.shape[0], state.n_auxiliary, split_merge.ROOM + ROOM + n_moves
+    views = open_columns_each(rng, n_auxiliary, n_room, False, state.views)
+    counts = np.empty(n + n_auxiliary + n_room, dtype=np.int64)
+    for c in range(counts.shape[0]):
+        counts[c] = state.counts[c] if c < n else (0 if c < n + n_auxiliary else -1)
+    return with_state(apart, with_columns(state, counts, views, state.noises))
+
+
+@compiled
+def with_splits(rng, apart):
+    """``splits`` where every view can be split."""
+    n_moves = split_merge.draw_moves(rng, apart.state) if opens(apart.state.partition) else 0
+    apart = with_new_columns(rng, n_moves, apart)
+    if n_moves > 0:
         split_and_merge(rng, n_moves, apart)
     return apart
 
 
-def _redraw_noises(rng: Any, apart: Apart) -> Apart:
+@compiled
+def without_splits(rng, apart):
+    """``splits`` where some view cannot."""
+    return with_new_columns(rng, 0, apart)
+
+
+def choose_splits(kinds):
+    """In place on labels and the clusters' parameters: splits and merges, where users can open clusters."""
+    return with_splits if all(supports(kind, "split_start") for kind in kinds) else without_splits
+
+
+splits = selected(choose_splits, within=("state",))
+
+
+@inlined
+def noises(rng, apart):
+    """In place on the terms' noise and precision: the noise of every cluster, where each has its own."""
     state = apart.state
-    if len(state.terms.noise) == 0:
+    if state.terms.noise.shape[0] == 0:
         return apart
-    return apart._replace(state=state._replace(noises=redraw_noises(rng, apart.acts, state.terms, len(state.counts))))
+    own = redraw_noises(rng, apart.acts, state.terms, state.counts.shape[0])
+    return with_state(apart, with_columns(state, state.counts, state.views, own))
 
 
-def _assign(rng: Any, apart: Apart) -> Apart:
-    apart = apart._replace(state=apart.state._replace(outcome=Outcome.none()))
+@inlined
+def assign_table(rng, table, offset, auxiliary, apart):
+    """``assign`` for all users of a table, with more columns as they are needed."""
+    u, end = offset, offset + table.shape[1]
+    while True:
+        n_before = apart.state.outcome.n_opened
+        u, outcome = assign(rng, u, end, table, offset, auxiliary, apart)
+        outcome = Outcome(n_before + outcome.n_opened, outcome.user_without_weight, outcome.verdict)
+        apart = with_state(apart, with_outcome(apart.state, outcome))
+        if outcome.user_without_weight >= 0 or u == end:
+            return apart
+        apart, table = with_state(apart, grown(apart.state)), assignment.widened(table)
+
+
+@inlined
+def settled(apart):
+    """After all users have chosen: without empty clusters, where users can open them."""
+    if opens(apart.state.partition) and apart.state.outcome.user_without_weight < 0:
+        return compacted(apart)
+    return apart
+
+
+@inlined
+def assignments(rng, apart):
+    """In place on labels, latent vectors, residuals and noise: all users, of whom there are no more than fit one table."""
+    apart = with_state(apart, with_outcome(apart.state, Outcome(0, -1, NO_WEIGHT)))
     auxiliary = assignment.auxiliary_columns(apart.state)
-    for first, end in blocks.blocks_of(len(apart.acts)):
-        table = blocks.table_of(apart.state, first, end)
-        u = first
-        while u < end:
-            n_before = apart.state.outcome.n_opened
-            u, outcome = assign(rng, u, end, table, first, auxiliary, apart)
-            outcome = outcome._replace(n_opened=n_before + outcome.n_opened)
-            apart = apart._replace(state=apart.state._replace(outcome=outcome))
-            if outcome.user_without_weight >= 0:
-                return apart
-            if u < end:
-                apart, table = apart._replace(state=grown(apart.state)), assignment.widened(table)
-    return compacted(apart) if opens(apart.state.partition) else apart
+    table = np.empty((apart.state.counts.shape[0], apart.state.z.shape[0]))
+    assignment.fill(table, np.int64(0), np.int64(0), table.shape[0], apart.state)
+    return settled(assign_table(rng, table, np.int64(0), auxiliary, apart))
 
 
-def _redraw_concentration(rng: Any, apart: Apart) -> Apart:
-    state = apart.state
-    if state.outcome.user_without_weight >= 0:
-        return apart
-    return apart._replace(state=state._replace(partition=redraw(rng, state.counts, state.partition)))
+@inlined
+def concentration(rng, apart):
+    """A new concentration given the customers, unless a user had nowhere to go."""
+    partition = apart.state.partition
+    if apart.state.outcome.user_without_weight < 0:
+        partition = redraw(rng, apart.state.counts, partition)
+    return with_state(apart, with_partition(apart.state, partition))
 
 
-TWINS: Mapping[steps.Move, Callable[[Any, Apart], Apart]] = {
-    together.run: _move_together,
-    components.run: _redraw_components,
-    split_merge.run: _split_and_merge,
-    noise.run: _redraw_noises,
-    assignment.run: _assign,
-    concentration.run: _redraw_concentration,
-}
+@compiled
+def draw_share(rng, agrees, a, b):
+    """ρ given who agrees, (C19)."""
+    n_agree = 0
+    for u in range(agrees.shape[0]):
+        n_agree += agrees[u]
+    agree = standard_gamma(rng, a + n_agree)
+    differ = standard_gamma(rng, b + agrees.shape[0] - n_agree)
+    return agree / (agree + differ)
 
 
-def run(rng: Any, apart: Apart) -> tuple[Apart, int]:
-    """A step but for ρ: its moves in turn; and the first view that has collapsed, or −1."""
-    for move in steps.MOVES:
-        apart = TWINS[move](rng, apart)
-    return apart, int(steps.first_collapsed(apart.state.views))
+@inlined
+def shares(rng, apart):
+    """A new ρ, where it is learnt."""
+    return with_share(apart, draw_share(rng, apart.agrees, apart.a, apart.b) if apart.a > 0.0 else apart.share)
+
+
+MOVES = (together, components, splits, noises, assignments, concentration, shares)
