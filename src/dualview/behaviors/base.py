@@ -367,7 +367,7 @@ class Behavior(ABC):
     """
 
     users: list[str] | None = None  # the users' ids, where they came with some
-    outcome: Array | None = None  # what was observed (n,), where it is known
+    outcome: Array | None = None  # what was observed (n,), or ends of intervals (n, 2), where it is known
     observation_ids: list[str] | None = None  # ids of the observations, where they came with some
 
     @abstractmethod

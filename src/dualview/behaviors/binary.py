@@ -15,8 +15,7 @@ from dualview.behaviors.base import Array, Forecast, Likelihood, Params, Sampled
 from dualview.behaviors.effects import Factor, Scales
 from dualview.behaviors.left_out import AnswersLeftOut
 from dualview.behaviors.likelihoods.logit import LogitPanel
-from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
-from dualview.behaviors.user_regression import design_matrix
+from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.checks import column_names, index_names, numbers, varies
 from dualview.errors import InputError
 from dualview.files.digests import digest

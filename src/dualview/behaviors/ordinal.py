@@ -17,8 +17,7 @@ from dualview.behaviors.binary import COMMON_SD, GROUP_SD
 from dualview.behaviors.effects import Scales
 from dualview.behaviors.likelihoods.ordinal import AnswerRows, CutPrior, Known, OrdinalPanel, log_gap
 from dualview.behaviors.ordinal_left_out import OrdinalLeftOut
-from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
-from dualview.behaviors.user_regression import design_matrix
+from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.checks import index_names, varies
 from dualview.errors import InputError
 from dualview.outcomes import Levels, OrdinalOutcome

@@ -2,12 +2,16 @@
 
 from dualview.outcomes.base import Mixture, Outcome, Parts
 from dualview.outcomes.binary import BinaryOutcome, ChoiceMixture
+from dualview.outcomes.interval import CountMixture, IntervalMixture, IntervalOutcome
 from dualview.outcomes.normal import NormalMixture, NormalOutcome
 from dualview.outcomes.ordinal import LevelMixture, Levels, OrdinalOutcome
 
 __all__ = [
     "BinaryOutcome",
     "ChoiceMixture",
+    "CountMixture",
+    "IntervalMixture",
+    "IntervalOutcome",
     "LevelMixture",
     "Levels",
     "Mixture",
