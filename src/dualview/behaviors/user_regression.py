@@ -18,12 +18,15 @@ from dualview.behaviors.interval_left_out import IntervalLeftOut
 from dualview.behaviors.interval_regression import Ends, Frame, interval_evidence, interval_regression
 from dualview.behaviors.left_out import PanelLeftOut
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
+from dualview.behaviors.likelihoods.student import StudentRegression
+from dualview.behaviors.noise_options import checked_noise, refuse_learnt_noise
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
+from dualview.behaviors.student_left_out import StudentLeftOut, student_evidence
 from dualview.checks import index_names, numbers, positive_number, varies
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
-from dualview.outcomes import IntervalOutcome, NormalOutcome
+from dualview.outcomes import IntervalOutcome, NormalOutcome, StudentOutcome
 from dualview.units import GaussianPrior, Whitening
 
 _LEAST_LEFT = 0.05  # of the observations, as degrees of freedom after the users' own estimates
@@ -72,9 +75,13 @@ class UserRegression(PerUser):
         own ridge estimates; where these leave too few degrees of freedom, half the variance around one regression for
         everybody. ν = 1, unless users have fewer observations than coefficients and outcomes repeat, as scores do: see
         docs/behaviors.md.
-    noise : "shared" or "cluster"
+    noise : "shared", "cluster" or "student"
         Whether all observations have the same noise, or those of each cluster's users their own: then clusters differ in how
-        well their regressions fit, too, and ``noise_precision`` has a value for each user, that of its cluster.
+        well their regressions fit, too, and ``noise_precision`` has a value for each user, that of its cluster. "student": all
+        have the same noise with a Student-t distribution, under which a few outcomes may be far off; ``noise_precision`` is
+        that of its scale.
+    degrees_of_freedom : float, optional
+        Of Student-t noise, above 1: fewer, heavier tails. By default they are learnt, ``posterior_["degrees_of_freedom"]``.
     ridge : float
         λ of the users' ridge estimates, which give the behaviour view's constants.
 
@@ -107,6 +114,7 @@ class UserRegression(PerUser):
         n_users: int | None = None,
         noise_variance: float | None = None,
         noise: str = "shared",
+        degrees_of_freedom: float | None = None,
         ridge: float = 0.01,
     ) -> None:
         matrix, names = design_matrix(design, intercept)
@@ -116,12 +124,12 @@ class UserRegression(PerUser):
         self.observation_ids = index_names(design)
         self.noise_variance = None if noise_variance is None else positive_number(noise_variance, "noise_variance")
         self.ridge = positive_number(ridge, "ridge")
-        if noise not in ("shared", "cluster"):
-            raise InputError(f'noise must be "shared" or "cluster"; got {noise!r}.')
-        self.noise = noise
+        self.noise, self.degrees_of_freedom = checked_noise(noise, degrees_of_freedom, self.recorded is None)
         self.weights = None if weights is None else self._positive(weights, "weights")
         self.standard_errors = None if standard_errors is None else self._positive(standard_errors, "standard_errors")
-        self._check_noise()
+        if self.standard_errors is not None:
+            learnt = {"weights": weights, "noise_variance": noise_variance, f'noise="{noise}"': noise != "shared" or None}
+            refuse_learnt_noise(learnt)
         self._known_dof: float | None = None  # of a behaviour that was saved
 
     def _positive(self, values: Any, name: str) -> Array:
@@ -131,17 +139,6 @@ class UserRegression(PerUser):
         if not (found > 0.0).all():
             raise InputError(f"{name} must be positive; row {np.argmin(found)} has {found.min():g}. Leave such rows out.")
         return found
-
-    def _check_noise(self) -> None:
-        if self.standard_errors is None:
-            return
-        others = {"weights": self.weights is not None, "noise_variance": self.noise_variance is not None}
-        others['noise="cluster"'] = self.noise == "cluster"
-        for name, given in others.items():
-            if given:
-                raise InputError(
-                    f"standard_errors say what the noise is; {name} is for a noise that is learnt. Give one of them."
-                )
 
     def _copy(self) -> Self:
         other = super()._copy()
@@ -205,6 +202,8 @@ class UserRegression(PerUser):
     def fingerprint(self) -> dict[str, Any]:
         options: dict[str, Any] = {} if self.recorded is None else self.recorded.described()
         options |= {"noise_variance": self.noise_variance, "noise": self.noise, "ridge": self.ridge}
+        if self.noise == "student":
+            options["degrees_of_freedom"] = self.degrees_of_freedom
         of_rows = {"weights": self.weights, "standard_errors": self.standard_errors}
         options |= {name: digest(values) for name, values in of_rows.items() if values is not None}
         return super().fingerprint() | options
@@ -216,6 +215,8 @@ class UserRegression(PerUser):
             return description | {"standard_errors": True}
         if self.noise == "shared":
             return description
+        if self.noise == "student":
+            return description | {"noise": self.noise, "degrees_of_freedom": self.degrees_of_freedom}
         prior = self._noise_prior
         return description | {"noise": self.noise, "noise_variance": prior.variance, "noise_dof": prior.dof}
 
@@ -224,6 +225,7 @@ class UserRegression(PerUser):
         behavior = super().from_description(description)
         behavior.recorded = Recorded.from_description(description)
         behavior.noise = description.get("noise", "shared")
+        behavior.degrees_of_freedom = description.get("degrees_of_freedom")
         behavior.noise_variance = description.get("noise_variance")
         behavior._known_dof = description.get("noise_dof", 1.0)
         behavior.weights, behavior.standard_errors = None, np.empty(0) if description.get("standard_errors") else None
@@ -273,7 +275,7 @@ class UserRegression(PerUser):
     def _of_some_users(self) -> Self:
         """With one noise for all."""
         part = super()._of_some_users()
-        part.noise = "shared"
+        part.noise = "shared" if self.noise == "cluster" else self.noise
         return part
 
     def _residual_variance(self) -> float:
@@ -357,25 +359,35 @@ class UserRegression(PerUser):
         if self.recorded is not None:
             frame = Frame(self._order, known, np.full(len(known), sd) if self._roots is None else sd / self._roots)
             likelihood = interval_regression(likelihood, self.recorded, Ends(*self._ends), frame)
+        elif self.noise == "student":
+            likelihood = StudentRegression(panel, noise_prior, dof=self.degrees_of_freedom)
         return units, self.effects.around(likelihood, coefficient_units, self._order, Scales(sd, spread, self._roots))
 
-    def left_out(self) -> PanelLeftOut | IntervalLeftOut:
+    def left_out(self) -> PanelLeftOut | IntervalLeftOut | StudentLeftOut:
         """Each observation given all others and the effects outside the mixture, exactly: users are then independent."""
         plain = self.effects.none and not self.effects.offset.any()
         weights = None if self._roots is None else self._roots**2
         panel = PanelLeftOut(self.user, self.design, self._numbers, None if plain else self.effects.locations, weights)
+        if self.noise == "student":
+            return StudentLeftOut(panel, self.degrees_of_freedom)
         return panel if self.recorded is None else IntervalLeftOut(panel, self.observed, self.recorded)
 
     @property
     def param_names(self) -> list[str]:
         """What predictions need besides the latent vectors."""
-        return ([] if self.standard_errors is not None else ["noise_precision"]) + super().param_names
+        own = [] if self.standard_errors is not None else ["noise_precision"]
+        if self.noise == "student" and self.degrees_of_freedom is None:
+            own.append("degrees_of_freedom")
+        return own + super().param_names
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The distribution of new outcomes given S draws of latent vectors and params in the user's units."""
         new = self.like(new, n_new)
         known, loads, unsure = self._known_locations(new, latent, params), self._loads(new, n_new), self._unsure(new, params)
         sds, roots = np.asarray(params.get("noise_precision", np.ones(len(latent)))) ** -0.5, new._roots
+        if self.noise == "student":
+            heavy = StudentOutcome(sds, self._dof(params, len(sds)), roots)
+            return Forecast(new.n_observations, known, heavy, loads, unsure=unsure)
         if self.noise == "shared":
             outcome = self._outcome(sds if roots is None else lambda cases: sds[:, None] / roots[cases])
             return Forecast(new.n_observations, known, outcome, loads, unsure=unsure)
@@ -385,6 +397,11 @@ class UserRegression(PerUser):
         noise = ClusterNoise(params["noise_precision"], *self._noise_prior)
         outcome = self._outcome(lambda cases: theirs[:, new.user[cases]] / by_row[cases])
         return Forecast(new.n_observations, known, outcome, loads, noise, unsure)
+
+    def _dof(self, params: Params, n_draws: int) -> Array:
+        """Degrees of freedom of Student-t noise in S draws, (S,)."""
+        known = self.degrees_of_freedom
+        return np.asarray(params["degrees_of_freedom"] if known is None else np.full(n_draws, known), dtype=float)
 
     def _outcome(self, sds: Array | Callable[[slice], Array]) -> NormalOutcome:
         """Outcomes with these standard deviations of the noise, as they are recorded."""
@@ -404,6 +421,9 @@ class UserRegression(PerUser):
             low, high = self.recorded.intervals(panel.outcome)
             sds = 1.0 / np.sqrt(np.asarray(params.get("noise_precision", np.ones(len(latent)))))
             return interval_evidence(panel, Ends(low, high), new.effects.drawn_locations(params)[:, rows], sds[:, None] / roots)
+        if self.noise == "student":
+            scales, dof = np.asarray(params["noise_precision"])[:, None] ** -0.5 / roots, self._dof(params, len(latent))
+            return student_evidence(panel, new.effects.drawn_locations(params)[:, rows], scales, dof)
         design, outcome = panel.design * roots[:, None], (roots * panel.outcome)[None]
         if not new.effects.none or new.effects.offset.any():
             outcome = outcome - roots * new.effects.drawn_locations(params)[:, rows]

@@ -5,6 +5,7 @@ from dualview.outcomes.binary import BinaryOutcome, ChoiceMixture
 from dualview.outcomes.interval import CountMixture, IntervalMixture, IntervalOutcome
 from dualview.outcomes.normal import NormalMixture, NormalOutcome
 from dualview.outcomes.ordinal import LevelMixture, Levels, OrdinalOutcome
+from dualview.outcomes.student import StudentMixture, StudentOutcome
 
 __all__ = [
     "BinaryOutcome",
@@ -20,4 +21,6 @@ __all__ = [
     "OrdinalOutcome",
     "Outcome",
     "Parts",
+    "StudentMixture",
+    "StudentOutcome",
 ]
