@@ -297,6 +297,13 @@ def test_refusals_of_tables_and_predictions(fitted):
         by_cluster.evidence(again([N_USERS], [[0.0]], N_USERS + 1, [1.0]), np.zeros((1, N_USERS, 2)), {}, 1)
 
 
+def test_scores_are_compared_with_their_like_only(fitted):
+    with pytest.raises(InputError, match="rounded: numbers rounded to 1, count: counts"):
+        dv.compare({kind: fitted[kind] for kind in ("rounded", "count")})
+    with pytest.raises(InputError, match="exact numbers with normal noise"):
+        dv.compare({"a": fitted["count"], "b": fitted["count"]}, by="user")
+
+
 def test_exact_bounds_are_numbers():
     behavior = dv.UserRegression(USER, DESIGN, dv.Censored(NUMBERS, NUMBERS), n_users=N_USERS)
     assert behavior.recorded is None

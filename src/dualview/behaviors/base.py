@@ -405,6 +405,11 @@ class Behavior(ABC):
         return ()
 
     @property
+    def scored_as(self) -> str:
+        """What the log densities of outcomes are of; fits are compared only where it is the same. Numbers by default."""
+        return "numbers"
+
+    @property
     def observed(self) -> Array:
         """The outcomes; an error where there are none."""
         if self.outcome is None:

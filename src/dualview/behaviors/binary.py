@@ -78,6 +78,10 @@ class BinaryOutcomes(PerUser):
         self.observation_ids = index_names(design)
 
     @property
+    def scored_as(self) -> str:
+        return "answers"
+
+    @property
     def offsets(self) -> Any:
         """What coefficients outside the mixture count for, (n, C): there are none."""
         return sparse.csr_array((self.n_observations, 0))

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import numpy as np
+
+from dualview.behaviors.base import Array
 from dualview.behaviors.likelihoods.student import LEAST_DOF
-from dualview.checks import positive_number
+from dualview.checks import numbers, positive_number
 from dualview.errors import InputError
 
 
@@ -31,3 +34,13 @@ def refuse_learnt_noise(options: dict[str, Any]) -> None:
     for name, given in options.items():
         if given is not None:
             raise InputError(f"standard_errors say what the noise is; {name} is for a noise that is learnt. Give one of them.")
+
+
+def positive_rows(values: Any, name: str, n: int) -> Array:
+    """A positive number for each of n observations."""
+    found = numbers(values, name, n_dims=1)
+    if len(found) != n:
+        raise InputError(f"{name} must have a value per row of design, {n}; got {len(found)}.")
+    if not (found > 0.0).all():
+        raise InputError(f"{name} must be positive; row {np.argmin(found)} has {found.min():g}. Leave such rows out.")
+    return found

@@ -91,6 +91,10 @@ class OrdinalOutcomes(PerUser):
         self._intercept = bool(intercept)
         self.observation_ids = index_names(design)
 
+    @property
+    def scored_as(self) -> str:
+        return "levels"
+
     @cached_property
     def _panel(self) -> Panel:
         """With places of the levels as outcomes."""

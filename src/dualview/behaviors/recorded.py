@@ -91,6 +91,12 @@ class Recorded:
         told = description.get("outcome_column")
         return None if told is None else cls(Column.from_json(told))
 
+    @property
+    def scored_as(self) -> str:
+        """What log densities are of, in words."""
+        words = {"censored": "censored numbers", "count": "counts"}
+        return words.get(self.column.kind) or f"numbers rounded to {self.column.step:g}"
+
     def facts(self, recorded: Array) -> str:
         """Number and kind in words."""
         n, kind = len(recorded), self.column.kind
@@ -193,6 +199,8 @@ def _end(given: Any, n: int, name: str, nothing: float) -> Array:
         values = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
         raise InputError(f"The ends of censored outcomes must be numbers; {name} has something else.") from None
+    if values.ndim == 0:
+        values = np.full(n, values)
     if values.shape != (n,):
         raise InputError(f"The ends of censored outcomes must have one value each per row, {n}; {name} has {values.shape}.")
     check_range(np.abs(values[np.isfinite(values)]).max(initial=0.0), name)

@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.covariance import ledoit_wolf
 
-from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, Likelihood, Params, SampledEvidence
+from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, LatentPrior, Likelihood, Params, SampledEvidence
 from dualview.behaviors.effects import Scales
 from dualview.behaviors.interval_left_out import IntervalLeftOut
 from dualview.behaviors.interval_regression import Ends, Frame, interval_evidence, interval_regression
 from dualview.behaviors.left_out import PanelLeftOut
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.likelihoods.student import StudentRegression
-from dualview.behaviors.noise_options import checked_noise, refuse_learnt_noise
+from dualview.behaviors.noise_options import checked_noise, positive_rows, refuse_learnt_noise
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
 from dualview.behaviors.student_left_out import StudentLeftOut, student_evidence
-from dualview.checks import index_names, numbers, positive_number, varies
+from dualview.checks import index_names, positive_number, varies
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
 from dualview.outcomes import IntervalOutcome, NormalOutcome, StudentOutcome
@@ -125,20 +125,14 @@ class UserRegression(PerUser):
         self.noise_variance = None if noise_variance is None else positive_number(noise_variance, "noise_variance")
         self.ridge = positive_number(ridge, "ridge")
         self.noise, self.degrees_of_freedom = checked_noise(noise, degrees_of_freedom, self.recorded is None)
-        self.weights = None if weights is None else self._positive(weights, "weights")
-        self.standard_errors = None if standard_errors is None else self._positive(standard_errors, "standard_errors")
+        self.weights = None if weights is None else positive_rows(weights, "weights", len(matrix))
+        self.standard_errors = (
+            None if standard_errors is None else positive_rows(standard_errors, "standard_errors", len(matrix))
+        )
         if self.standard_errors is not None:
             learnt = {"weights": weights, "noise_variance": noise_variance, f'noise="{noise}"': noise != "shared" or None}
             refuse_learnt_noise(learnt)
         self._known_dof: float | None = None  # of a behaviour that was saved
-
-    def _positive(self, values: Any, name: str) -> Array:
-        found = numbers(values, name, n_dims=1)
-        if len(found) != self.n_observations:
-            raise InputError(f"{name} must have a value per row of design, {self.n_observations}; got {len(found)}.")
-        if not (found > 0.0).all():
-            raise InputError(f"{name} must be positive; row {np.argmin(found)} has {found.min():g}. Leave such rows out.")
-        return found
 
     def _copy(self) -> Self:
         other = super()._copy()
@@ -230,6 +224,10 @@ class UserRegression(PerUser):
         behavior._known_dof = description.get("noise_dof", 1.0)
         behavior.weights, behavior.standard_errors = None, np.empty(0) if description.get("standard_errors") else None
         return behavior
+
+    @property
+    def scored_as(self) -> str:
+        return super().scored_as if self.recorded is None else self.recorded.scored_as
 
     def facts(self) -> dict[str, object]:
         """Users, those with observations, latent vector, outcome and how it is recorded."""
@@ -406,6 +404,16 @@ class UserRegression(PerUser):
     def _outcome(self, sds: Array | Callable[[slice], Array]) -> NormalOutcome:
         """Outcomes with these standard deviations of the noise, as they are recorded."""
         return NormalOutcome(sds) if self.recorded is None else IntervalOutcome(sds, self.recorded)
+
+    def evidence_of_users(
+        self, priors: Sequence[LatentPrior], latent: Array, params: Params
+    ) -> Callable[[int], Evidence | SampledEvidence]:
+        if self.recorded is not None or self.noise == "student":
+            raise InputError(
+                "Users can be left out one at a time only where outcomes are exact numbers with normal noise. Compare fits by "
+                'observation: compare(models, by="observation").'
+            )
+        return super().evidence_of_users(priors, latent, params)
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence | SampledEvidence:
         """What observations of new users say of each one's vector, given the effects outside the mixture."""

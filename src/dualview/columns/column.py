@@ -30,7 +30,8 @@ class Censored:
     Parameters
     ----------
     low, high : str, array (n,) or None
-        Names of the columns with the lower and the upper ends, or the ends themselves. None: there are no such ends.
+        Names of the columns with the lower and the upper ends, or the ends themselves, of which one may be a number that all
+        share. None: there are no such ends.
     """
 
     low: Any
