@@ -227,7 +227,7 @@ def test_outcomes_left_out_are_those_of_integration():
     grid = np.linspace(-8.0, 8.0, 4001)
     log_rows = log_probability(low[:, None], high[:, None], design * grid, 0.6)
     weights = np.exp(log_rows.sum(axis=0) - 0.4 * (grid - 0.3) ** 2)
-    drawn = rng.choice(grid, 3000, p=weights / weights.sum())
+    drawn = rng.choice(grid, 800, p=weights / weights.sum())
     left_out, params = behavior.left_out(), {"noise_precision": 0.6**-2}
     laws = [left_out.laws(prior, params, np.array([[f]])) for f in drawn]
     inverse = np.exp(-np.array([law.log_density(behavior.observed) for law in laws]))  # 1/p, whose mean is 1/p(y | others)

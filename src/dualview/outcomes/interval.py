@@ -136,7 +136,8 @@ class CountMixture(Mixture):
             weights = np.exp(log_weights)
             weights = weights / weights.sum(axis=0)
             for power, total in ((1, first), (2, second)):
-                total[cases] = (weights * self._raw_moment(power, locations, sds)).sum(axis=0)
+                moment = np.where(weights > 0.0, self._raw_moment(power, locations, sds), 0.0)  # it may be infinite
+                total[cases] = (weights * moment).sum(axis=0)
         with np.errstate(over="ignore", invalid="ignore"):
             variance = second - first**2
         return first, np.where(np.isfinite(second), np.sqrt(np.maximum(variance, 0.0)), np.inf)
@@ -171,15 +172,20 @@ class CountMixture(Mixture):
 
     def quantile(self, probability: float) -> Array:
         """The count that has this probability at or below it."""
-        return self._record.values(self._numbers.quantile(probability))
+        return self._counts(self._numbers.quantile(probability))
 
     def interval(self, probability: float = 0.95) -> Array:
         """The counts at both ends of a central interval, (n, 2), which holds at least this probability."""
-        return self._record.values(self._numbers.interval(probability))
+        return self._counts(self._numbers.interval(probability))
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent counts of each case, (n, cases)."""
-        return self._record.values(self._numbers.draws(n, seed=seed))
+        return self._counts(self._numbers.draws(n, seed=seed))
+
+    def _counts(self, x: Array) -> Array:
+        """What is recorded of numbers; infinite beyond the range of numbers."""
+        with np.errstate(over="ignore"):
+            return self._record.values(x)
 
     def log_density(self, y: ArrayLike) -> Array:
         """Log probability of the counts y (n,)."""
