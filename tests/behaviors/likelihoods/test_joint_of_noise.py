@@ -119,11 +119,11 @@ def test_steps_leave_the_joint_prior_as_it_is(name: str) -> None:
     assert size < ACCEPT, which
 
 
-def in_the_middle(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Outcomes in the middle of their intervals, as if they had been measured there."""
+def far_beyond(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Outcomes of intervals with one end, four standard deviations beyond it."""
 
     def wrong(_: Any, low: Array, high: Array, sds: Array) -> Array:
-        return np.where(np.isfinite(low), np.where(np.isfinite(high), 0.5 * (low + high), low + sds), high - sds)
+        return np.where(np.isfinite(low), np.where(np.isfinite(high), 0.5 * (low + high), low + 4.0 * sds), high - 4.0 * sds)
 
     monkeypatch.setattr(interval, "draw_between", wrong)
     return "censored"
@@ -136,12 +136,13 @@ def narrow_noise(monkeypatch: pytest.MonkeyPatch) -> str:
     return "rounded"
 
 
-def weights_of_the_prior(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Weights as if residuals said nothing of them."""
+def large_weights(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Weights eight times as large as they should be."""
+    right = StudentRegression.weight_law
 
     def wrong(self: StudentRegression, latent: Any, params: Any) -> tuple[float, Any]:
-        half = 0.5 * self.dof_of(params)
-        return half, np.full(len(self.residual(latent)), half)
+        shape, rates = right(self, latent, params)
+        return shape, rates / 8.0
 
     monkeypatch.setattr(StudentRegression, "weight_law", wrong)
     return "student, known degrees of freedom"
@@ -155,7 +156,7 @@ def another_prior_of_dof(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", [in_the_middle, narrow_noise, weights_of_the_prior, another_prior_of_dof])
+@pytest.mark.parametrize("mutant", [far_beyond, narrow_noise, large_weights, another_prior_of_dof])
 def test_mutant_is_rejected(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     name = mutant(monkeypatch)
     _, size = worst(joint_scores(LIKELIHOODS[name]()))
