@@ -88,6 +88,7 @@ def compare(models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: 
     if by not in _SCORED:
         raise InputError(f"by must be {' or '.join(map(repr, _SCORED))}; got {by!r}.")
     behaviors = {name: _observations(model, behavior) for name, model in models.items()}
+    _check_scored_alike({name: part.scored_as for name, part in behaviors.items()})
     _check_same({name: np.asarray(part.observed) for name, part in behaviors.items()})
     _check_draws({name: model.posterior_.n_chains * model.posterior_.n_draws for name, model in models.items()})
     scores = {name: _SCORED[by](model, behaviors[name]) for name, model in models.items()}
@@ -101,6 +102,16 @@ def _observations(model: DualViewMixture, behavior: Any) -> Any:
     if found is None:
         raise InputError("compare needs fits with a behavior: it predicts the observations of the behavior.")
     return found
+
+
+def _check_scored_alike(scored: dict[str, str]) -> None:
+    """Raise where log densities of one fit are not of the same as those of another: probabilities and densities, say."""
+    if len(set(scored.values())) > 1:
+        text = ", ".join(f"{name}: {what}" for name, what in scored.items())
+        raise InputError(
+            f"The fits must see outcomes as the same; they have {text}. A probability of what was recorded cannot be compared "
+            "with a density."
+        )
 
 
 def _check_same(outcomes: dict[str, Array]) -> None:

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import dualview as dv
 from dualview.behaviors import Behavior
-from dualview.errors import InputError
+from dualview.errors import DataWarning, InputError
 from dualview.outcomes import ChoiceMixture, Parts
 from dualview.posterior.predictive import WeightedDraws
 from dualview.units import GaussianPrior
@@ -177,7 +177,8 @@ def test_weights_of_sampled_evidence_are_exact():
 
 class TestRankings:
     def test_pairs_and_neighbours(self):
-        pairs = dv.PairwiseChoices.from_rankings(["a", "b"], [[2, 0, 1], [1, 2]], ITEMS)
+        with pytest.warns(DataWarning, match="Rankings of up to 3 items were taken apart into 4 choices.*neighbors"):
+            pairs = dv.PairwiseChoices.from_rankings(["a", "b"], [[2, 0, 1], [1, 2]], ITEMS)
         assert list(zip(pairs.winner, pairs.loser, strict=True)) == [(2, 0), (2, 1), (0, 1), (1, 2)]
         assert pairs.users == ["a", "b"]
         near = dv.PairwiseChoices.from_rankings([0, 1], [[2, 0, 1], [1, 2]], ITEMS, rule="neighbors")

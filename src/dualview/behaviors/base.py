@@ -367,7 +367,7 @@ class Behavior(ABC):
     """
 
     users: list[str] | None = None  # the users' ids, where they came with some
-    outcome: Array | None = None  # what was observed (n,), where it is known
+    outcome: Array | None = None  # what was observed (n,), or ends of intervals (n, 2), where it is known
     observation_ids: list[str] | None = None  # ids of the observations, where they came with some
 
     @abstractmethod
@@ -403,6 +403,11 @@ class Behavior(ABC):
     def param_names(self) -> Sequence[str]:
         """The likelihood's parameters that predictions need, by their names in the posterior; none by default."""
         return ()
+
+    @property
+    def scored_as(self) -> str:
+        """What the log densities of outcomes are of; fits are compared only where it is the same. Numbers by default."""
+        return "numbers"
 
     @property
     def observed(self) -> Array:

@@ -3,6 +3,7 @@
 user (n,), design (n, q), outcome (n,) of 0 and 1, latent (U, q).
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -15,10 +16,9 @@ from dualview.behaviors.base import Array, Forecast, Likelihood, Params, Sampled
 from dualview.behaviors.effects import Factor, Scales
 from dualview.behaviors.left_out import AnswersLeftOut
 from dualview.behaviors.likelihoods.logit import LogitPanel
-from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
-from dualview.behaviors.user_regression import design_matrix
+from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.checks import column_names, index_names, numbers, varies
-from dualview.errors import InputError
+from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
 from dualview.outcomes import BinaryOutcome
 from dualview.units import GaussianPrior, Whitening
@@ -38,21 +38,13 @@ class BinaryOutcomes(PerUser):
         What the odds depend on: a column for each part of the latent vector f_u.
     outcome : array (n,), optional
         0 and 1, or False and True. Leave it out for observations to be predicted.
-    common : array or DataFrame (n, C), optional
-        Columns with one coefficient for everybody, outside the mixture: ``posterior_["coefficients"]``, on the scale of the log
-        odds.
-    groups : dict or DataFrame, optional
-        Groups of observations that cut across users, with an effect of each level, as in :class:`UserRegression`.
-    offset : array (n,), optional
-        Known numbers that are added to the log odds.
+    common, groups, offset : as in :class:`UserRegression`
+        Coefficients, effects and offsets are on the scale of the log odds.
     coefficient_prior : GaussianPrior, optional
         Over the coefficients of ``common``; by default N(0, 2.5² / variance of the column).
     intercept : bool
         Put a column of ones before the design.
-    users : sequence, optional
-        Ids of all users, those without observations included; by default those in ``user``, or the index of X.
-    n_users : int, optional
-        Their number, where ``user`` holds positions.
+    users, n_users : as in :class:`UserRegression`
 
     Notes
     -----
@@ -84,6 +76,10 @@ class BinaryOutcomes(PerUser):
         self._set(user, matrix, None if outcome is None else _yes_or_no(outcome, len(matrix)), names, users, n_users)
         self._set_effects(common, groups, offset, coefficient_prior)
         self.observation_ids = index_names(design)
+
+    @property
+    def scored_as(self) -> str:
+        return "answers"
 
     @property
     def offsets(self) -> Any:
@@ -237,8 +233,8 @@ class PairwiseChoices(BinaryOutcomes):
         """Choices out of rankings, each a sequence of items from the best down; they may be of different lengths.
 
         rule : "pairs": every item against every one below it; "neighbors": against the next one only. Pairs use all of a
-        ranking and count it as if each comparison had been made by itself, which overstates what it says; neighbours count
-        less than it says.
+        ranking and count it as if each comparison had been made by itself, which overstates what it says: rankings of three
+        items or more warn of it. Neighbours count each place once, which is less than the ranking says.
         """
         if rule not in ("pairs", "neighbors"):
             raise InputError(f"rule must be 'pairs' or 'neighbors'; got {rule!r}.")
@@ -254,6 +250,15 @@ class PairwiseChoices(BinaryOutcomes):
                 who += [owner] * len(below)
                 winner += [item] * len(below)
                 loser += below
+        longest = max(map(len, orders), default=0)
+        if rule == "pairs" and longest > 2:
+            warnings.warn(
+                f"Rankings of up to {longest} items were taken apart into {len(who)} choices, as if each had been made by "
+                'itself: a ranking then counts several times, and users seem surer than they are. rule="neighbors" compares '
+                "each item with the next one only and counts each place once.",
+                DataWarning,
+                stacklevel=2,
+            )
         return cls(who, winner, loser, items, **options)
 
     def _appeals_as_group(self) -> Factor:

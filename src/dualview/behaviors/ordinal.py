@@ -17,8 +17,7 @@ from dualview.behaviors.binary import COMMON_SD, GROUP_SD
 from dualview.behaviors.effects import Scales
 from dualview.behaviors.likelihoods.ordinal import AnswerRows, CutPrior, Known, OrdinalPanel, log_gap
 from dualview.behaviors.ordinal_left_out import OrdinalLeftOut
-from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
-from dualview.behaviors.user_regression import design_matrix
+from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.checks import index_names, varies
 from dualview.errors import InputError
 from dualview.outcomes import Levels, OrdinalOutcome
@@ -43,19 +42,8 @@ class OrdinalOutcomes(PerUser):
         numbers in ``outcome``, or the categories of an ordered categorical.
     intercept : bool
         Put a column of ones before the design, so that f_u begins with how high the user's levels are.
-    common : array or DataFrame (n, C), optional
-        Columns with one coefficient for everybody, outside the mixture: ``posterior_["coefficients"]``, on the scale of the log
-        odds.
-    groups : dict or DataFrame, optional
-        Groups of observations that cut across users, with an effect of each level, as in :class:`UserRegression`.
-    offset : array (n,), optional
-        Known numbers that are added to x_iᵀ f_u.
-    coefficient_prior : GaussianPrior, optional
-        Over the coefficients of ``common``; by default N(0, 2.5² / variance of the column).
-    users : sequence, optional
-        Ids of all users, those without observations included; by default those in ``user``, or the index of X.
-    n_users : int, optional
-        Their number, where ``user`` holds positions.
+    common, groups, offset, coefficient_prior : as in :class:`BinaryOutcomes`
+    users, n_users : as in :class:`UserRegression`
 
     Notes
     -----
@@ -102,6 +90,10 @@ class OrdinalOutcomes(PerUser):
         self._set_effects(common, groups, offset, coefficient_prior)
         self._intercept = bool(intercept)
         self.observation_ids = index_names(design)
+
+    @property
+    def scored_as(self) -> str:
+        return "levels"
 
     @cached_property
     def _panel(self) -> Panel:

@@ -15,7 +15,7 @@ from scipy import sparse
 from dualview.behaviors.base import Array, Behavior, Params, fold_positions
 from dualview.behaviors.effects import Effects
 from dualview.behaviors.likelihoods.likely import likely_prior
-from dualview.checks import names_text, whole_number
+from dualview.checks import column_names, names_text, numbers, refuse_repeated_columns, whole_number
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
 from dualview.units import GaussianPrior
@@ -393,3 +393,17 @@ def posterior_means(squares: Array, weighted: Array, penalty: float) -> Array:
     """(Σ d dᵀ + penalty I)⁻¹ Σ d y of each user, (U, q)."""
     matrices = squares + penalty * np.eye(squares.shape[1])
     return np.asarray(np.linalg.solve(matrices, weighted[..., None])[..., 0], dtype=float)
+
+
+def design_matrix(design: Any, intercept: bool) -> tuple[Array, list[str]]:
+    """The design as numbers with the names of its columns, an intercept first."""
+    refuse_repeated_columns(design, "design")
+    matrix = numbers(design, "design", n_dims=2)
+    if not isinstance(intercept, bool | np.bool_):
+        raise InputError(f"intercept must be True or False; got {intercept!r}.")
+    names = column_names(design) or [f"x{j}" for j in range(matrix.shape[1])]
+    if intercept:
+        matrix, names = np.column_stack([np.ones(len(matrix)), matrix]), ["intercept", *names]
+    if matrix.shape[1] == 0:
+        raise InputError("design must have at least one column, or intercept=True.")
+    return np.ascontiguousarray(matrix), names

@@ -4,7 +4,7 @@ user (n,), design (n, q), outcome (n,), latent (U, q).
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -12,15 +12,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.covariance import ledoit_wolf
 
-from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, Likelihood, Params
+from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, LatentPrior, Likelihood, Params, SampledEvidence
 from dualview.behaviors.effects import Scales
+from dualview.behaviors.interval_left_out import IntervalLeftOut
+from dualview.behaviors.interval_regression import Ends, Frame, interval_evidence, interval_regression
 from dualview.behaviors.left_out import PanelLeftOut
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
-from dualview.behaviors.panel import Panel, PerUser, check_rank, posterior_means
-from dualview.checks import column_names, index_names, numbers, positive_number, refuse_repeated_columns, varies
+from dualview.behaviors.likelihoods.student import StudentRegression
+from dualview.behaviors.noise_options import checked_noise, positive_rows, refuse_learnt_noise
+from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
+from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
+from dualview.behaviors.student_left_out import StudentLeftOut, student_evidence
+from dualview.checks import index_names, positive_number, varies
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
-from dualview.outcomes import NormalOutcome
+from dualview.outcomes import IntervalOutcome, NormalOutcome, StudentOutcome
 from dualview.units import GaussianPrior, Whitening
 
 _LEAST_LEFT = 0.05  # of the observations, as degrees of freedom after the users' own estimates
@@ -36,8 +42,14 @@ class UserRegression(PerUser):
         Whose observation it is: positions from 0, or ids.
     design : array or DataFrame (n, q)
         What the outcome depends on: a column for each part of the latent vector f_u.
-    outcome : array (n,), optional
-        The outcomes. Leave them out for observations to be predicted.
+    outcome : array (n,) or Censored, optional
+        The outcomes; ``Censored(low, high)`` where they are known to lie between two numbers. Leave them out for observations
+        to be predicted.
+    outcome_kind : "continuous", "rounded", "count" or dict
+        Whether the numbers are exact, rounded, or counts, as ``columns=`` says of features: the step of rounded numbers is
+        found, or given as {"kind": "rounded", "step": 0.5}; the regression is of counts, or of log1p of them where they are
+        skewed or {"kind": "count", "scale": "log1p"} says so. Each number is then known to an interval: to half a step, and 0
+        is anything below a half.
     common : array or DataFrame (n, C), optional
         Columns with one coefficient for everybody, outside the mixture: ``posterior_["coefficients"]``.
     groups : dict or DataFrame, optional
@@ -63,9 +75,13 @@ class UserRegression(PerUser):
         own ridge estimates; where these leave too few degrees of freedom, half the variance around one regression for
         everybody. ν = 1, unless users have fewer observations than coefficients and outcomes repeat, as scores do: see
         docs/behaviors.md.
-    noise : "shared" or "cluster"
+    noise : "shared", "cluster" or "student"
         Whether all observations have the same noise, or those of each cluster's users their own: then clusters differ in how
-        well their regressions fit, too, and ``noise_precision`` has a value for each user, that of its cluster.
+        well their regressions fit, too, and ``noise_precision`` has a value for each user, that of its cluster. "student": all
+        have the same noise with a Student-t distribution, under which a few outcomes may be far off; ``noise_precision`` is
+        that of its scale.
+    degrees_of_freedom : float, optional
+        Of Student-t noise, above 1: fewer, heavier tails. By default they are learnt, ``posterior_["degrees_of_freedom"]``.
     ridge : float
         λ of the users' ridge estimates, which give the behaviour view's constants.
 
@@ -78,12 +94,15 @@ class UserRegression(PerUser):
 
     observations = "observations"
 
+    recorded: Recorded | None
+
     def __init__(
         self,
         user: Any,
         design: Any,
-        outcome: ArrayLike | None = None,
+        outcome: Any = None,
         *,
+        outcome_kind: Any = "continuous",
         common: Any = None,
         groups: Any = None,
         offset: ArrayLike | None = None,
@@ -95,43 +114,41 @@ class UserRegression(PerUser):
         n_users: int | None = None,
         noise_variance: float | None = None,
         noise: str = "shared",
+        degrees_of_freedom: float | None = None,
         ridge: float = 0.01,
     ) -> None:
         matrix, names = design_matrix(design, intercept)
-        y = None if outcome is None else numbers(outcome, "outcome", n_dims=1)
-        if y is not None and len(y) != len(matrix):
-            raise InputError(f"outcome must have a value per row of design, {len(matrix)}; got {len(y)}.")
+        y, self.recorded = recorded_outcome(outcome, outcome_kind, len(matrix))
         self._set(user, matrix, y, names, users, n_users)
         self._set_effects(common, groups, offset, coefficient_prior)
         self.observation_ids = index_names(design)
         self.noise_variance = None if noise_variance is None else positive_number(noise_variance, "noise_variance")
         self.ridge = positive_number(ridge, "ridge")
-        if noise not in ("shared", "cluster"):
-            raise InputError(f'noise must be "shared" or "cluster"; got {noise!r}.')
-        self.noise = noise
-        self.weights = None if weights is None else self._positive(weights, "weights")
-        self.standard_errors = None if standard_errors is None else self._positive(standard_errors, "standard_errors")
-        self._check_noise()
+        self.noise, self.degrees_of_freedom = checked_noise(noise, degrees_of_freedom, self.recorded is None)
+        self.weights = None if weights is None else positive_rows(weights, "weights", len(matrix))
+        self.standard_errors = (
+            None if standard_errors is None else positive_rows(standard_errors, "standard_errors", len(matrix))
+        )
+        if self.standard_errors is not None:
+            learnt = {"weights": weights, "noise_variance": noise_variance, f'noise="{noise}"': noise != "shared" or None}
+            refuse_learnt_noise(learnt)
         self._known_dof: float | None = None  # of a behaviour that was saved
 
-    def _positive(self, values: Any, name: str) -> Array:
-        found = numbers(values, name, n_dims=1)
-        if len(found) != self.n_observations:
-            raise InputError(f"{name} must have a value per row of design, {self.n_observations}; got {len(found)}.")
-        if not (found > 0.0).all():
-            raise InputError(f"{name} must be positive; row {np.argmin(found)} has {found.min():g}. Leave such rows out.")
-        return found
+    def _copy(self) -> Self:
+        other = super()._copy()
+        for name in ("_ends", "_numbers"):
+            other.__dict__.pop(name, None)
+        return other
 
-    def _check_noise(self) -> None:
-        if self.standard_errors is None:
-            return
-        others = {"weights": self.weights is not None, "noise_variance": self.noise_variance is not None}
-        others['noise="cluster"'] = self.noise == "cluster"
-        for name, given in others.items():
-            if given:
-                raise InputError(
-                    f"standard_errors say what the noise is; {name} is for a noise that is learnt. Give one of them."
-                )
+    @cached_property
+    def _ends(self) -> tuple[Array, Array]:
+        """Lower and upper ends of the outcomes (n,), on the scale of the regression."""
+        return (self.observed, self.observed) if self.recorded is None else self.recorded.intervals(self.observed)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The outcomes on the scale of the regression; of an interval, about where in it they are expected."""
+        return self.observed if self.recorded is None else inside(*self._ends)
 
     @property
     def _roots(self) -> Array | None:
@@ -150,8 +167,12 @@ class UserRegression(PerUser):
         self.standard_errors = None if self.standard_errors is None else self.standard_errors[rows]
 
     def like(self, new: Any, n_new: int) -> Self:
-        """New observations; with known standard errors in the fit, they have some too."""
+        """New observations; with known standard errors in the fit, they have some too.
+
+        What was recorded of them is read as in the fit.
+        """
         matched = super().like(new, n_new)
+        matched.recorded = self._recorded_like(new)
         if (matched.standard_errors is None) != (self.standard_errors is None):
             raise InputError(
                 "New observations must have standard_errors where those of the fit have, and only there: they say how much "
@@ -159,30 +180,61 @@ class UserRegression(PerUser):
             )
         return matched
 
+    def _recorded_like(self, new: Self) -> Recorded | None:
+        if new.outcome is None or new.recorded is None:
+            if self.recorded is not None and new.outcome is not None:
+                self.recorded.checked(new.outcome, len(new.outcome))
+            return self.recorded
+        mine, theirs = (None if part is None else part.column.kind for part in (self.recorded, new.recorded))
+        if mine != theirs:
+            raise InputError(
+                f"New outcomes must be recorded as those of the fit, which are {mine or 'continuous'}; got {theirs}. Give "
+                "outcome_kind and Censored as in the fit, or leave the outcomes out."
+            )
+        return self.recorded
+
     def fingerprint(self) -> dict[str, Any]:
-        options = {"noise_variance": self.noise_variance, "noise": self.noise, "ridge": self.ridge}
+        options: dict[str, Any] = {} if self.recorded is None else self.recorded.described()
+        options |= {"noise_variance": self.noise_variance, "noise": self.noise, "ridge": self.ridge}
+        if self.noise == "student":
+            options["degrees_of_freedom"] = self.degrees_of_freedom
         of_rows = {"weights": self.weights, "standard_errors": self.standard_errors}
         options |= {name: digest(values) for name, values in of_rows.items() if values is not None}
         return super().fingerprint() | options
 
     def described(self) -> dict[str, Any]:
         """Whether clusters have a noise of their own, and its prior, besides."""
-        description = super().described()
+        description = super().described() | ({} if self.recorded is None else self.recorded.described())
         if self.standard_errors is not None:
             return description | {"standard_errors": True}
         if self.noise == "shared":
             return description
+        if self.noise == "student":
+            return description | {"noise": self.noise, "degrees_of_freedom": self.degrees_of_freedom}
         prior = self._noise_prior
         return description | {"noise": self.noise, "noise_variance": prior.variance, "noise_dof": prior.dof}
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Self:
         behavior = super().from_description(description)
+        behavior.recorded = Recorded.from_description(description)
         behavior.noise = description.get("noise", "shared")
+        behavior.degrees_of_freedom = description.get("degrees_of_freedom")
         behavior.noise_variance = description.get("noise_variance")
         behavior._known_dof = description.get("noise_dof", 1.0)
         behavior.weights, behavior.standard_errors = None, np.empty(0) if description.get("standard_errors") else None
         return behavior
+
+    @property
+    def scored_as(self) -> str:
+        return super().scored_as if self.recorded is None else self.recorded.scored_as
+
+    def facts(self) -> dict[str, object]:
+        """Users, those with observations, latent vector, outcome and how it is recorded."""
+        found = super().facts()
+        if self.recorded is not None and self.outcome is not None and len(self.outcome):
+            found["outcome"] = self.recorded.facts(self.outcome)
+        return found
 
     def ridge_estimate(self) -> Array:
         """Each user's own ridge estimate, (U,) or (U, q); 0 for users without observations."""
@@ -192,7 +244,7 @@ class UserRegression(PerUser):
     @cached_property
     def _panel(self) -> Panel:
         """Observations less a quick estimate of what acts outside the mixture."""
-        outcome = self.observed
+        outcome = self._numbers
         if not self.effects.none or self.effects.offset.any():
             outcome = outcome - self.effects.quick_estimate(self.design, outcome)
         return Panel.of(self.user, self._scaled(self.design), self._scaled(outcome), len(self))
@@ -221,7 +273,7 @@ class UserRegression(PerUser):
     def _of_some_users(self) -> Self:
         """With one noise for all."""
         part = super()._of_some_users()
-        part.noise = "shared"
+        part.noise = "shared" if self.noise == "cluster" else self.noise
         return part
 
     def _residual_variance(self) -> float:
@@ -250,7 +302,8 @@ class UserRegression(PerUser):
         Each user's own vector can fit up to q of its observations exactly; they say nothing about the noise. Where outcomes
         repeat, clusters can fit them exactly too, and the likelihood grows without bound as the noise vanishes. So the surplus
         of such observations over all others counts in ν, times the share of outcomes that repeat. Where all do, this keeps the
-        noise variance near σ_0²/2 or above however well clusters fit.
+        noise variance near σ_0²/2 or above however well clusters fit. Intervals do not count: their
+        likelihood is bounded.
         """
         if self.standard_errors is not None:
             return NoisePrior(1.0, 1.0)
@@ -259,8 +312,9 @@ class UserRegression(PerUser):
             return NoisePrior(variance, self._known_dof)
         panel = self._panel
         n_exact = int(np.minimum(panel.counts, self.n_dims).sum())
-        _, place, counts = np.unique(self.observed, return_inverse=True, return_counts=True)
-        repeated = float((counts[place] > 1).mean()) if len(place) else 0.0
+        low, high = self._ends
+        _, place, counts = np.unique(low, return_inverse=True, return_counts=True)
+        repeated = float(((counts[place] > 1) & (low == high)).mean()) if len(place) else 0.0
         return NoisePrior(variance, 1.0 + repeated * max(0, 2 * n_exact - len(place)))
 
     def _warn_of_few(self) -> None:
@@ -277,7 +331,7 @@ class UserRegression(PerUser):
 
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
         """Units of the latent vectors, and the regression in working units."""
-        outcome = self.observed
+        outcome = self._numbers
         if self.n_observations < 2:
             raise InputError(f"A fit needs at least two observations; got {self.n_observations}.")
         check_rank(self.design, self.names)
@@ -300,39 +354,84 @@ class UserRegression(PerUser):
         )
         by_cluster, known_noise = self.noise == "cluster", self.standard_errors is not None
         likelihood = PanelRegression(panel, noise_prior, by_cluster, known_noise=known_noise)
+        if self.recorded is not None:
+            frame = Frame(self._order, known, np.full(len(known), sd) if self._roots is None else sd / self._roots)
+            likelihood = interval_regression(likelihood, self.recorded, Ends(*self._ends), frame)
+        elif self.noise == "student":
+            likelihood = StudentRegression(panel, noise_prior, dof=self.degrees_of_freedom)
         return units, self.effects.around(likelihood, coefficient_units, self._order, Scales(sd, spread, self._roots))
 
-    def left_out(self) -> PanelLeftOut:
+    def left_out(self) -> PanelLeftOut | IntervalLeftOut | StudentLeftOut:
         """Each observation given all others and the effects outside the mixture, exactly: users are then independent."""
         plain = self.effects.none and not self.effects.offset.any()
         weights = None if self._roots is None else self._roots**2
-        return PanelLeftOut(self.user, self.design, self.observed, None if plain else self.effects.locations, weights)
+        panel = PanelLeftOut(self.user, self.design, self._numbers, None if plain else self.effects.locations, weights)
+        if self.noise == "student":
+            return StudentLeftOut(panel, self.degrees_of_freedom)
+        return panel if self.recorded is None else IntervalLeftOut(panel, self.observed, self.recorded)
 
     @property
     def param_names(self) -> list[str]:
         """What predictions need besides the latent vectors."""
-        return ([] if self.standard_errors is not None else ["noise_precision"]) + super().param_names
+        own = [] if self.standard_errors is not None else ["noise_precision"]
+        if self.noise == "student" and self.degrees_of_freedom is None:
+            own.append("degrees_of_freedom")
+        return own + super().param_names
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The distribution of new outcomes given S draws of latent vectors and params in the user's units."""
         new = self.like(new, n_new)
         known, loads, unsure = self._known_locations(new, latent, params), self._loads(new, n_new), self._unsure(new, params)
         sds, roots = np.asarray(params.get("noise_precision", np.ones(len(latent)))) ** -0.5, new._roots
+        if self.noise == "student":
+            heavy = StudentOutcome(sds, self._dof(params, len(sds)), roots)
+            return Forecast(new.n_observations, known, heavy, loads, unsure=unsure)
         if self.noise == "shared":
-            outcome = NormalOutcome(sds if roots is None else lambda cases: sds[:, None] / roots[cases])
+            outcome = self._outcome(sds if roots is None else lambda cases: sds[:, None] / roots[cases])
             return Forecast(new.n_observations, known, outcome, loads, unsure=unsure)
         theirs, by_row = np.column_stack([sds, np.zeros((len(sds), n_new))]), np.ones(len(new.user)) if roots is None else roots
         if n_new and not (by_row[new.user >= len(self)] == 1.0).all():
             raise InputError('With noise="cluster", observations of users new to the fit cannot have weights: leave them out.')
         noise = ClusterNoise(params["noise_precision"], *self._noise_prior)
-        outcome = NormalOutcome(lambda cases: theirs[:, new.user[cases]] / by_row[cases])
+        outcome = self._outcome(lambda cases: theirs[:, new.user[cases]] / by_row[cases])
         return Forecast(new.n_observations, known, outcome, loads, noise, unsure)
 
-    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:  # noqa: ARG002
+    def _dof(self, params: Params, n_draws: int) -> Array:
+        """Degrees of freedom of Student-t noise in S draws, (S,)."""
+        known = self.degrees_of_freedom
+        return np.asarray(params["degrees_of_freedom"] if known is None else np.full(n_draws, known), dtype=float)
+
+    def _outcome(self, sds: Array | Callable[[slice], Array]) -> NormalOutcome:
+        """Outcomes with these standard deviations of the noise, as they are recorded."""
+        return NormalOutcome(sds) if self.recorded is None else IntervalOutcome(sds, self.recorded)
+
+    def evidence_of_users(
+        self, priors: Sequence[LatentPrior], latent: Array, params: Params
+    ) -> Callable[[int], Evidence | SampledEvidence]:
+        if self.recorded is not None or self.noise == "student":
+            raise InputError(
+                "Users can be left out one at a time only where outcomes are exact numbers with normal noise. Compare fits by "
+                'observation: compare(models, by="observation").'
+            )
+        return super().evidence_of_users(priors, latent, params)
+
+    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence | SampledEvidence:
         """What observations of new users say of each one's vector, given the effects outside the mixture."""
         new = self.like(new, n_new)
+        if self.recorded is not None and self.noise == "cluster":
+            raise InputError(
+                'With noise="cluster", observations of users new to the fit must be exact numbers; here intervals are known. '
+                'Use noise="shared", or predict these users by their features alone.'
+            )
         panel, rows = self._panel_of_new(new, n_new)
         roots = np.ones(len(rows)) if new._roots is None else new._roots[rows]
+        if self.recorded is not None:
+            low, high = self.recorded.intervals(panel.outcome)
+            sds = 1.0 / np.sqrt(np.asarray(params.get("noise_precision", np.ones(len(latent)))))
+            return interval_evidence(panel, Ends(low, high), new.effects.drawn_locations(params)[:, rows], sds[:, None] / roots)
+        if self.noise == "student":
+            scales, dof = np.asarray(params["noise_precision"])[:, None] ** -0.5 / roots, self._dof(params, len(latent))
+            return student_evidence(panel, new.effects.drawn_locations(params)[:, rows], scales, dof)
         design, outcome = panel.design * roots[:, None], (roots * panel.outcome)[None]
         if not new.effects.none or new.effects.offset.any():
             outcome = outcome - roots * new.effects.drawn_locations(params)[:, rows]
@@ -346,17 +445,3 @@ class UserRegression(PerUser):
         if self.noise == "shared":
             return by_one.under(precision, slice(None))
         return by_one._replace(noise=ClusterNoise(precision, *self._noise_prior))
-
-
-def design_matrix(design: Any, intercept: bool) -> tuple[Array, list[str]]:
-    """The design as numbers with the names of its columns, an intercept first."""
-    refuse_repeated_columns(design, "design")
-    matrix = numbers(design, "design", n_dims=2)
-    if not isinstance(intercept, bool | np.bool_):
-        raise InputError(f"intercept must be True or False; got {intercept!r}.")
-    names = column_names(design) or [f"x{j}" for j in range(matrix.shape[1])]
-    if intercept:
-        matrix, names = np.column_stack([np.ones(len(matrix)), matrix]), ["intercept", *names]
-    if matrix.shape[1] == 0:
-        raise InputError("design must have at least one column, or intercept=True.")
-    return np.ascontiguousarray(matrix), names

@@ -200,6 +200,12 @@ def choices(table: Table, columns: Mapping[str, Any] | None) -> dict[str, Column
     if columns is not None and not isinstance(columns, Mapping):
         raise InputError(f'columns must be a dictionary such as {{"town": "nominal"}}; got {columns!r:.60}.')
     given = {str(name): wish for name, wish in (columns or {}).items()}
+    for name, wish in given.items():
+        if isinstance(wish, Censored) and not wish.is_named:
+            raise InputError(
+                f"columns[{name!r}] must name the columns of X with the ends, Censored('low', 'high'); got numbers, which are "
+                "for the outcomes of a behaviour."
+            )
     wishes = {name: wish if isinstance(wish, Censored) else Wish.of(name, wish) for name, wish in given.items()}
     found: dict[str, Column | InputError] = {}
     for name in _names(table, given):

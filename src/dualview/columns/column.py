@@ -19,29 +19,38 @@ SCALES: tuple[Scale, ...] = ("identity", "log1p")
 
 @dataclass(frozen=True)
 class Censored:
-    """A column whose values are known only up to lower and upper bounds.
+    """Values that are known to lie between two numbers: a column of a table, or the outcomes of a behavior.
 
-    The bounds are two columns of the table, named in ``columns=``: ``columns={"income": dv.Censored("income_low",
-    "income_high")}``. If both are equal, the value is exact. If the lower bound is missing (NaN or −inf), the value is at most
-    the upper one; if the upper bound is missing (NaN or inf), it is at least the lower one; if both are, the value is missing.
-    ``Censored("at_least", None)`` has lower bounds only.
+    In a table the ends stand in two columns, which ``columns=`` names: ``columns={"income": dv.Censored("income_low",
+    "income_high")}``. The outcomes of a behavior have numbers as ends: ``dv.UserRegression(user, design, dv.Censored(low,
+    high))``. Where both ends are equal the value is exact; without the low one (NaN or −inf) it is at most the high one;
+    without the high one (NaN or inf) at least the low one; without both it is missing, which outcomes must not be.
+    ``Censored("at_least", None)`` has lower ends only.
 
     Parameters
     ----------
-    low, high : str or None
-        Names of the columns with the lower and the upper bounds. None: no user has such a bound.
+    low, high : str, array (n,) or None
+        Names of the columns with the lower and the upper ends, or the ends themselves, of which one may be a number that all
+        share. None: there are no such ends.
     """
 
-    low: str | None
-    high: str | None
+    low: Any
+    high: Any
 
     def __post_init__(self) -> None:
+        if not self.is_named:
+            return
         names = (self.low, self.high)
         if not all(name is None or isinstance(name, str) for name in names) or self.low == self.high:
             raise InputError(
                 "Censored takes the names of two columns of X, those of the lower and the upper ends, one of which may be "
                 f'None; got {self.low!r} and {self.high!r}. For example: columns={{"income": Censored("low", "high")}}.'
             )
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the ends are columns of a table; else they are numbers."""
+        return all(end is None or isinstance(end, str) or np.ndim(end) == 0 for end in (self.low, self.high))
 
 
 @dataclass(frozen=True)

@@ -260,15 +260,26 @@ def _count(source: Source, wish: Wish) -> Column:
             f"Column {source.name!r} cannot be a count: counts are whole numbers from 0; it has {example:g}. "
             "Call it rounded or continuous."
         )
-    skewness = _skewness(values)
-    is_skewed = skewness > SKEWED and abs(_skewness(np.log1p(values))) < skewness
-    scale: Scale = wish.scale or ("log1p" if is_skewed else "identity")
+    is_skewed = count_scale(values) == "log1p"
+    scale: Scale = wish.scale or count_scale(values)
     why = f"{_whole_text(values)}, {_tied_text(tied_share(values))}" + (", skewed" if is_skewed else "")
     n_distinct = len(np.unique(values))
     if n_distinct == len(values) > MANY_LEVELS and values.max() - values.min() == n_distinct - 1:
         why += "; each number once: an id? Then ignore it"
-    lowest = 1.0 if values.min() == 1 else 0.0  # ages from 22 have no end at 22
-    return Column(source.name, "count", why, scale=scale, lowest=lowest)
+    return Column(source.name, "count", why, scale=scale, lowest=lowest_count(values))
+
+
+def count_scale(values: Array) -> Scale:
+    """That on which counts are seen: log1p where they are skewed and less so on it."""
+    if values.min() == values.max():
+        return "identity"
+    skewness = _skewness(values)
+    return "log1p" if skewness > SKEWED and abs(_skewness(np.log1p(values))) < skewness else "identity"
+
+
+def lowest_count(values: Array) -> float:
+    """The lowest count that is possible: 0, or 1 where it is the lowest; ages from 22 have no end at 22."""
+    return 1.0 if values.min() == 1 else 0.0
 
 
 def _ordinal(source: Source, wish: Wish) -> Column:

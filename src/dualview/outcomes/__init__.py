@@ -2,12 +2,17 @@
 
 from dualview.outcomes.base import Mixture, Outcome, Parts
 from dualview.outcomes.binary import BinaryOutcome, ChoiceMixture
+from dualview.outcomes.interval import CountMixture, IntervalMixture, IntervalOutcome
 from dualview.outcomes.normal import NormalMixture, NormalOutcome
 from dualview.outcomes.ordinal import LevelMixture, Levels, OrdinalOutcome
+from dualview.outcomes.student import StudentMixture, StudentOutcome
 
 __all__ = [
     "BinaryOutcome",
     "ChoiceMixture",
+    "CountMixture",
+    "IntervalMixture",
+    "IntervalOutcome",
     "LevelMixture",
     "Levels",
     "Mixture",
@@ -16,4 +21,6 @@ __all__ = [
     "OrdinalOutcome",
     "Outcome",
     "Parts",
+    "StudentMixture",
+    "StudentOutcome",
 ]

@@ -44,7 +44,7 @@ class NormalOutcome(Outcome):
         """Locations with normal noise, (S, cases)."""
         return np.asarray(locations + self.spread(cases) * rng.standard_normal(locations.shape))
 
-    def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> "NormalMixture":
+    def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> Mixture:
         """A mixture of normal distributions."""
         return NormalMixture(n, n_components, parts)
 

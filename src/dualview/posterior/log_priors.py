@@ -34,7 +34,7 @@ def log_priors(post: "Posterior", model: Model) -> dict[str, Array]:
             drawn = post.flat(f"{name}.concentrations")
             found[f"{name}.base"] = np.array([log_concentrations(own, view.starts) for own in drawn])
     if model.likelihood is not None:
-        names = ("noise_precision", "coefficients", "group_sd", "slopes", "slope_precision", "cut_points")
+        names = ("noise_precision", "degrees_of_freedom", "coefficients", "group_sd", "slopes", "slope_precision", "cut_points")
         reported = {name: post.flat(name) for name in names if name in post}
         found |= model.likelihood.log_priors(reported, post.flat_acts)
     if isinstance(model.agreement, Beta):

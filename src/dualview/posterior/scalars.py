@@ -86,7 +86,8 @@ def _common(post: "Posterior") -> dict[str, Array]:
     """What all users have in common."""
     result: dict[str, Array] = {}
     skipped = {"z", "z_behavior", "agrees", "latent", "features.cells", "group_effects"}
-    logarithms = {"alpha", "noise_precision", "slope_precision", "base_dof", "base_precision", "base_covariance"}
+    logarithms = {"alpha", "noise_precision", "degrees_of_freedom", "slope_precision"}
+    logarithms |= {"base_dof", "base_precision", "base_covariance"}
     summary = post.summary
     for name in post.names:
         if name in skipped or (summary is not None and name not in summary):

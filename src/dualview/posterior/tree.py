@@ -200,7 +200,11 @@ class _Maker:
     def _observed(self) -> xr.Dataset:
         data: dict[str, Any] = {}
         if self._behavior is not None:
-            data["outcome"] = (("observation",), self._behavior.observed)
+            observed = self._behavior.observed
+            if observed.ndim == 1:
+                data["outcome"] = (("observation",), observed)
+            else:  # lower and upper ends
+                data |= {f"outcome_{end}": (("observation",), observed[:, i]) for i, end in enumerate(("low", "high"))}
         if self._post.features is not None:
             data["features"] = (("user", "feature"), self._post.features[self._users])
         elif self._post.cells is not None:

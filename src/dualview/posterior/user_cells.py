@@ -20,7 +20,7 @@ from scipy.stats import qmc
 
 from dualview.columns import Cells
 from dualview.errors import InputError
-from dualview.posterior.truncated_normal import log_mass, quantiles
+from dualview.outcomes.truncated_normal import log_mass, quantiles
 from dualview.units import Whitening
 
 Array = NDArray[np.float64]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dualview.posterior.truncated_normal import log_mass, quantiles
+from dualview.outcomes.truncated_normal import log_mass, quantiles
 
 BOUNDS = [(-1.0, 0.5), (-np.inf, -40.0), (40.0, np.inf), (30.0, 30.001), (-8.0, 9.0), (2.0, 2.0 + 1e-9), (-50.0, -49.0)]
 

@@ -1,0 +1,136 @@
+"""The likelihood of per-user regressions of which intervals are recorded, in working units: low_i ≤ y_i ≤ high_i.
+
+    y_i ~ N(x_iᵀ f_{u(i)}, 1/s); the interval [low_i, high_i] holds y_i, which is exact where both ends are equal.
+
+Before each sweep y_i is drawn from its normal distribution between the ends, and it is forgotten after it. The noise s is drawn
+with the y_i integrated out, by slices: given them it would hardly move where intervals are wide. latent (U, q).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.behaviors.base import Array, Params, Prior
+from dualview.behaviors.likelihoods.conjugate import Conjugate
+from dualview.behaviors.likelihoods.panel import PanelRegression
+from dualview.numerics.compiling import compiled
+from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED, Hyperprior
+from dualview.numerics.messages import Terms
+from dualview.numerics.python_slices import slice_sample
+from dualview.numerics.streams import stream_of
+from dualview.numerics.truncated import truncated_normal
+from dualview.outcomes.interval import log_probability
+
+_MOST_LOG_NOISE = 600.0  # beyond it a standard deviation is out of the range of numbers
+
+
+@compiled
+def draw_between(rng, low, high, sds):
+    """Numbers from N(0, sd²) between the ends (n,); the ends themselves where they are equal."""
+    result = np.empty(low.shape[0])
+    for i in range(low.shape[0]):
+        result[i] = low[i] if low[i] == high[i] else truncated_normal(rng, 0.0, sds[i], low[i], high[i])
+    return result
+
+
+@dataclass(frozen=True)
+class IntervalRegression(PanelRegression):
+    """Normal observations of one user each that are known to lie between two ends, low and high (n,).
+
+    The panel's outcome is a number between them, to start from. is_open: some intervals have one end only, so that observations
+    may leave latent vectors the tails of their prior. record(y): the ends that other numbers (n,) would have.
+    """
+
+    low: Array = field(default_factory=lambda: np.empty(0))
+    high: Array = field(default_factory=lambda: np.empty(0))
+    is_open: bool = True
+    record: Callable[[Array], tuple[Array, Array]] | None = None
+
+    @property
+    def hyperprior(self) -> Hyperprior:
+        """With lighter tails where intervals are open."""
+        return FINITE_VARIANCES if self.is_open else PUBLISHED
+
+    def precisions(self, params: Params) -> Array:
+        """Of every observation, (n,)."""
+        noise = np.asarray(params.get("noise_precision", 1.0), dtype=float)
+        return noise[self.panel.user] if self.by_cluster else np.full(len(self.low), noise)
+
+    def log_probabilities(self, latent: Array, precision: Any, own: Any = slice(None)) -> Array:
+        """Of some observations given the latent vectors, (n,); y is integrated out."""
+        expected = self._expected(latent)[own]
+        return log_probability(self.low[own], self.high[own], expected, 1.0 / np.sqrt(precision))
+
+    def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
+        """As of a regression, of numbers y that are drawn here."""
+        expected, sds = self._expected(latent), 1.0 / np.sqrt(self.precisions(params))
+        residual = draw_between(stream_of(rng), self.low - expected, self.high - expected, sds)
+        return super().terms(rng, latent, params)._replace(residual=residual)
+
+    def redraw(
+        self,
+        rng: np.random.Generator,
+        latent: Array,
+        params: Params,
+        terms: Terms,
+        prior: Prior,
+    ) -> tuple[Array, Params]:
+        """The noise, unless it is known, with y integrated out; where clusters have their own, of each that has users."""
+        if self.known_noise:
+            return latent, params
+        if not self.by_cluster:
+            everything = np.arange(len(self.low))
+            return latent, {"noise_precision": self._next_noise(rng, latent, float(params["noise_precision"]), everything)}
+        noise = np.array(terms.noise)
+        for cluster in np.unique(prior.z):
+            users = prior.z == cluster
+            own = np.flatnonzero(users[self.panel.user])
+            noise[users] = self._next_noise(rng, latent, float(noise[users][0]), own)
+        return latent, {"noise_precision": noise}
+
+    def _next_noise(self, rng: np.random.Generator, latent: Array, noise: float, own: NDArray[np.intp]) -> float:
+        width = 4.0 / math.sqrt(1.0 + 0.2 * len(own))
+        return math.exp(slice_sample(rng, self.noise_density(latent, own), math.log(noise), width))
+
+    def noise_density(self, latent: Array, own: NDArray[np.intp]) -> Callable[[float], float]:
+        """Log density of ln s given the latent vectors and some observations, up to a constant, y integrated out."""
+        expected, (low, high) = self._expected(latent)[own], (self.low[own], self.high[own])
+        prior = self._working_prior
+
+        def log_density(log_noise: float) -> float:
+            if abs(log_noise) > _MOST_LOG_NOISE:
+                return -math.inf
+            noise = math.exp(log_noise)
+            likelihood = log_probability(low, high, expected, noise**-0.5).sum()
+            return float(likelihood) + prior.log_density(noise) + log_noise
+
+        return log_density
+
+    def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:  # noqa: ARG002
+        """y is drawn before each sweep."""
+        return None
+
+    @property
+    def can_approximate(self) -> bool:
+        """Not with intervals."""
+        return False
+
+    def log_density(self, latent: Array, params: Params) -> float:
+        """ln p(intervals, s | latent) up to a constant."""
+        likelihood = float(self.log_probabilities(latent, self.precisions(params)).sum())
+        if self.known_noise:
+            return likelihood
+        noises = np.unique(np.atleast_1d(params["noise_precision"]))
+        return likelihood + sum(self._working_prior.log_density(float(value)) for value in noises)
+
+    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "IntervalRegression":
+        """New numbers, and what is recorded of them."""
+        assert self.record is not None
+        errors = rng.standard_normal(len(self.low)) / np.sqrt(self.precisions(params))
+        outcome = self._expected(latent) + errors
+        low, high = self.record(outcome)
+        return replace(self, panel=self.panel._replace(outcome=outcome), low=low, high=high)

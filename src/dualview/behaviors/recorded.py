@@ -1,0 +1,224 @@
+"""What is recorded of outcomes that are not known exactly: bounds of censored ones, rounded numbers, counts.
+
+n outcomes. They are recorded as numbers (n,), censored ones as lower and upper ends (n, 2); on the scale of the regression each
+is an interval that holds the outcome. The kinds are those of columns of a table, (M14).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.checks import check_range, numbers, positive_number, rows_text
+from dualview.columns.column import SCALES, Censored, Column
+from dualview.columns.kinds import common_step, count_scale, lowest_count
+from dualview.errors import InputError
+from dualview.interval_gaussian import fit_gaussian
+from dualview.outcomes.interval import whole_counts
+from dualview.outcomes.truncated_normal import log_mass
+
+Array = NDArray[np.float64]
+
+_KINDS = {"continuous": (), "rounded": ("step",), "count": ("scale",)}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """How outcomes are recorded: as the cells of a column that is censored, rounded or a count."""
+
+    column: Column
+
+    @property
+    def is_count(self) -> bool:
+        """Whether outcomes are counts, which predictions then are too."""
+        return self.column.kind == "count"
+
+    @property
+    def lowest(self) -> float:
+        """The lowest count that is possible."""
+        return self.column.lowest or 0.0
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether the regression is of log1p of the outcomes."""
+        return self.column.scale == "log1p"
+
+    def intervals(self, recorded: Array) -> tuple[Array, Array]:
+        """Lower and upper ends (n,) on the scale of the regression."""
+        if self.column.kind == "censored":
+            return (recorded, recorded) if recorded.ndim == 1 else (recorded[:, 0], recorded[:, 1])
+        return self.column.intervals(recorded)
+
+    def values(self, x: Array) -> Array:
+        """What is recorded of numbers (…) on the scale of the regression; of censored outcomes the numbers themselves."""
+        return self.column.values(x)
+
+    def scaled(self, values: Array) -> Array:
+        """Numbers in the user's units on the scale of the regression."""
+        return self.column.scaled(values)
+
+    def observed_again(self, x: Array, low: Array, high: Array) -> tuple[Array, Array]:
+        """Ends of other outcomes x (n,), on the scale of the regression, where those that were recorded had these ends.
+
+        A censored outcome is seen as censored again where it lies between the same ends, else exactly.
+        """
+        if self.column.kind != "censored":
+            return self.intervals(self.values(x))
+        hidden = (low <= x) & (x <= high)
+        return np.where(hidden, low, x), np.where(hidden, high, x)
+
+    def checked(self, y: Any, n: int) -> Array:
+        """What was recorded of n outcomes, (n,) or ends (n, 2); an error where this kind of outcome cannot be that."""
+        is_pair = isinstance(y, Censored) or np.ndim(y) == 2
+        if is_pair and self.column.kind != "censored":
+            raise InputError(f"The outcomes of the fit were {self.column.kind} numbers: give numbers, not bounds.")
+        found = _ends(y) if is_pair else numbers(y, "y", n_dims=1)
+        if len(found) != n:
+            raise InputError(f"y must have one value per case, {n}; got {len(found)}.")
+        if self.is_count:
+            whole_counts(found, "y")
+        return found
+
+    def described(self) -> dict[str, Any]:
+        """Plain values, for ``from_description``."""
+        return {"outcome_column": self.column.to_json()}
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> "Recorded | None":
+        """None where outcomes are exact numbers."""
+        told = description.get("outcome_column")
+        return None if told is None else cls(Column.from_json(told))
+
+    @property
+    def scored_as(self) -> str:
+        """What log densities are of, in words."""
+        words = {"censored": "censored numbers", "count": "counts"}
+        return words.get(self.column.kind) or f"numbers rounded to {self.column.step:g}"
+
+    def facts(self, recorded: Array) -> str:
+        """Number and kind in words."""
+        n, kind = len(recorded), self.column.kind
+        if kind != "censored":
+            return f"{n:,} from {recorded.min():.4g} to {recorded.max():.4g}, {'counts' if kind == 'count' else kind}"
+        low, high = self.intervals(recorded)
+        return f"{n:,}, of which {int((low < high).sum()):,} are known to an interval"
+
+
+def recorded_outcome(outcome: Any, kind: Any, n: int) -> tuple[Array | None, Recorded | None]:
+    """What was recorded of n outcomes, (n,) or (n, 2), and how; None for the second where they are exact numbers."""
+    if isinstance(outcome, Censored):
+        if kind != "continuous":
+            raise InputError(f"Censored outcomes are continuous numbers; got outcome_kind={kind!r}. Leave it out.")
+        ends = _ends(outcome)
+        _check_length(len(ends), n)
+        return (ends, Recorded(Column("outcome", "censored"))) if (ends[:, 0] < ends[:, 1]).any() else (ends[:, 0], None)
+    name, options = _kind(kind)
+    if outcome is None:
+        return None, None
+    values = numbers(outcome, "outcome", n_dims=1)
+    _check_length(len(values), n)
+    if name == "continuous" or not len(values):
+        return values, None
+    return values, Recorded(_rounded(values, options) if name == "rounded" else _count(values, options))
+
+
+def _check_length(n_given: int, n: int) -> None:
+    if n_given != n:
+        raise InputError(f"outcome must have a value per row of design, {n}; got {n_given}.")
+
+
+def _kind(kind: Any) -> tuple[str, Mapping[str, Any]]:
+    """The kind, and what else is said of it."""
+    record = {"kind": kind} if isinstance(kind, str) else kind
+    name = record.get("kind") if isinstance(record, Mapping) else None
+    if name not in _KINDS:
+        raise InputError(
+            'outcome_kind must be "continuous", "rounded", "count", or a dictionary such as {"kind": "rounded", "step": 0.5} '
+            f'or {{"kind": "count", "scale": "log1p"}}; got {kind!r}. Censored outcomes are given as Censored(low, high).'
+        )
+    assert isinstance(record, Mapping)
+    assert isinstance(name, str)
+    strange = [option for option in record if option != "kind" and option not in _KINDS[name]]
+    if strange:
+        raise InputError(f"outcome_kind: {name} outcomes take no {strange[0]!r}.")
+    return name, record
+
+
+def _rounded(values: Array, options: Mapping[str, Any]) -> Column:
+    step = options.get("step")
+    if step is None:  # one value has none: it is no outcome of a fit, but may be one of somebody new to it
+        step = common_step(values) if values.min() < values.max() else 0.0
+    else:
+        step = positive_number(step, "The step of outcome_kind")
+    if step is None:
+        raise InputError(
+            "outcome is not rounded: its numbers do not differ by multiples of a common step. Give the step, "
+            'outcome_kind={"kind": "rounded", "step": 0.5}, or leave outcome_kind at "continuous".'
+        )
+    return Column("outcome", "rounded", step=step, lowest=float(values.min()))
+
+
+def _count(values: Array, options: Mapping[str, Any]) -> Column:
+    whole_counts(values, "outcome")
+    scale = options.get("scale")
+    if scale is not None and scale not in SCALES:
+        raise InputError(f"The scale of outcome_kind must be {' or '.join(SCALES)}; got {scale!r}.")
+    return Column("outcome", "count", scale=scale or count_scale(values), lowest=lowest_count(values))
+
+
+def _ends(given: Any) -> Array:
+    """Lower and upper ends (n, 2), infinite where open; an error where they contradict each other or say nothing."""
+    pair = (given.low, given.high) if isinstance(given, Censored) else np.asarray(given, dtype=float).T
+    if isinstance(given, Censored) and given.is_named:
+        raise InputError(
+            "Outcomes that are censored need numbers as ends, Censored(low, high) with arrays; got names of columns. Pass "
+            "table[low] and table[high]."
+        )
+    n = max(np.size(end) for end in pair if end is not None)
+    low = _end(pair[0], n, "low", -np.inf)
+    high = _end(pair[1], n, "high", np.inf)
+    wrong = (low > high) | np.isposinf(low) | np.isneginf(high)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise InputError(
+            "The lower end of a censored outcome must not be above the upper one, and values are finite; got "
+            f"{low[first]:g} to {high[first]:g}, in {rows_text(wrong)}. Correct these rows or leave them out."
+        )
+    unknown = np.isneginf(low) & np.isposinf(high)
+    if unknown.any():
+        raise InputError(f"A censored outcome needs one end at least; none in {rows_text(unknown)}. Leave these rows out.")
+    return np.column_stack([low, high])
+
+
+def _end(given: Any, n: int, name: str, nothing: float) -> Array:
+    if given is None:
+        return np.full(n, nothing)
+    try:
+        values = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"The ends of censored outcomes must be numbers; {name} has something else.") from None
+    if values.ndim == 0:
+        values = np.full(n, values)
+    if values.shape != (n,):
+        raise InputError(f"The ends of censored outcomes must have one value each per row, {n}; {name} has {values.shape}.")
+    check_range(np.abs(values[np.isfinite(values)]).max(initial=0.0), name)
+    return np.where(np.isnan(values), nothing, values)
+
+
+def inside(low: Array, high: Array) -> Array:
+    """A number for each interval (n,): its mean under the one normal distribution that makes all of them most likely."""
+    exact = low == high
+    if exact.all():
+        return low
+    mean, covariance = fit_gaussian(low[:, None], high[:, None], ["outcome"])
+    sd = float(np.sqrt(covariance[0, 0]))
+    a, b, width = (low - mean[0]) / sd, (high - mean[0]) / sd, (high - low) / sd
+    mass = np.exp(log_mass(a, b, width))
+    heights = (np.exp(-0.5 * end**2) / np.sqrt(2 * np.pi) for end in (a, b))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        away = np.subtract(*heights) / mass
+    middle = np.where(np.isfinite(width), 0.5 * (a + b), np.where(np.isfinite(a), a, b))
+    away = np.where(np.isfinite(away) & (width * (1.0 + np.abs(middle)) > 1e-4), away, middle)
+    return np.where(exact, low, np.clip(mean[0] + sd * away, low, high))

@@ -1,0 +1,84 @@
+"""Joint tests of the sampler with Student-t noise, and mutants that they must reject."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checks import REJECT, assert_joint, joint_test, statistics, worst
+from dualview.behaviors.effects import Effects, Scales
+from dualview.behaviors.likelihoods import student
+from dualview.behaviors.likelihoods.panel import NoisePrior
+from dualview.behaviors.likelihoods.student import StudentRegression
+from dualview.behaviors.panel import Panel
+from dualview.model import Model, State
+from dualview.partitions.priors import ChineseRestaurant, OneCluster
+
+N_USERS = 5
+USER = np.array([1, 2, 2, 3, 4, 1, 4, 4, 2])  # user 0 has no observations
+
+
+def regression(n_dims: int, dof: float | None = None) -> StudentRegression:
+    design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
+    return StudentRegression(Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof)
+
+
+def with_groups() -> Any:
+    order, rng = np.argsort(USER, kind="stable"), np.random.default_rng(9)
+    items = {"item": np.array([0, 1, 2, 0, 1, 2, 2, 0, 1])}
+    effects = Effects.of(len(USER), rng.standard_normal((len(USER), 1)), items, None, None)
+    return effects.around(regression(1), effects.units(1.0), order, Scales(1.0, 1.0))
+
+
+def model(partition: Any, likelihood: Any, with_features: bool = True, pooled: bool = False) -> Model:
+    return Model(partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS, pooled)
+
+
+MODELS = {
+    "one cluster": lambda: model(OneCluster(), regression(1), False),
+    "known degrees of freedom, process": lambda: model(ChineseRestaurant(), regression(2, 2.5)),
+    "process": lambda: model(ChineseRestaurant(), regression(2)),
+    "pooled, process": lambda: model(ChineseRestaurant(), regression(2), pooled=True),
+    "groups and common, process": lambda: model(ChineseRestaurant(), with_groups()),
+}
+
+
+def look(model: Model, state: State) -> dict[str, float]:
+    """Statistics of regressions, and of the degrees of freedom with the residuals that they explain."""
+    result = statistics(model, state)
+    if "degrees_of_freedom" in state.params:
+        log_dof = float(np.log(state.params["degrees_of_freedom"]))
+        result |= {"log_dof": log_dof, "dof_and_fit": log_dof * result["residual_fit"]}
+        result["dof_and_noise"] = log_dof * float(np.arctan(np.log(state.params["noise_precision"])))
+    return result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
+    assert_joint(MODELS[name](), seed=0, look=look)
+
+
+def large_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights eight times as large as they should be."""
+    right = StudentRegression.weight_law
+
+    def wrong(self: StudentRegression, latent: Any, params: Any) -> tuple[float, Any]:
+        shape, rates = right(self, latent, params)
+        return shape, rates / 8.0
+
+    monkeypatch.setattr(StudentRegression, "weight_law", wrong)
+
+
+def no_prior_of_dof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Degrees of freedom under another prior than that of which they are drawn."""
+    right = student.log_dof_prior
+    monkeypatch.setattr(student, "log_dof_prior", lambda dof: right(dof) - 0.3 * np.asarray(dof))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", [large_weights, no_prior_of_dof])
+def test_mutant_is_rejected(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    _, size = worst(joint_test(MODELS["one cluster"](), seed=0, look=look))
+    assert size > REJECT
