@@ -10,7 +10,7 @@ SETTINGS = {"n_warmup": 400, "n_draws": 600, "n_chains": 2}
 
 
 def users(seed=0, slope=3.0, n_users=60, n_threads=300):
-    """One cluster whose behaviour follows the first of two features."""
+    """One cluster whose behavior follows the first of two features."""
     rng = np.random.default_rng(seed)
     X = rng.normal(5.0, [2.0, 0.1], (n_users, 2))
     latent = 10.0 + slope * (X[:, 0] - 5.0) + rng.normal(size=n_users)
@@ -75,7 +75,7 @@ def test_a_saved_posterior_predicts_the_same(linked, tmp_path):
     np.testing.assert_array_equal(again.predict_latent(X_new).mean, model.predict_latent(X_new).mean)
 
 
-def test_slopes_vanish_where_behaviour_ignores_features():
+def test_slopes_vanish_where_behavior_ignores_features():
     X, _, behavior = users(seed=1, slope=0.0)
     model = dv.DualViewMixture(1, link="linear", **SETTINGS).fit(X, behavior)
     slopes = model.posterior_.flat("slopes")[:, 0]
@@ -122,7 +122,7 @@ class TestCompare:
         assert table.loc["linear", "difference"] == 0.0
         assert table.loc["none", "difference"] > 0.0
 
-    def test_log_likelihoods_are_the_behaviours(self, linked):
+    def test_log_likelihoods_are_the_behaviors(self, linked):
         from dualview.comparison import log_likelihoods
 
         model, _, _, behavior = linked

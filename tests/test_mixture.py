@@ -14,7 +14,7 @@ QUICK = {"n_warmup": 20, "n_draws": 15, "n_chains": 2}
 FORUM = dv.datasets.agreement(n_users=15, n_threads=25, seed=2)
 FEATURES, BEHAVIOR = FORUM.features, dv.SharedOutcome(FORUM.participation, FORUM.outcome)
 
-MODELS = {  # features, behaviour, n_clusters
+MODELS = {  # features, behavior, n_clusters
     "dual-DP": (FEATURES, BEHAVIOR, None),
     "dual-fixed": (FEATURES, BEHAVIOR, 5),
     "single": (None, BEHAVIOR, 1),

@@ -139,7 +139,7 @@ class TestFeatures:
         with pytest.raises(TypeError, match=r"dense data is required.*\.toarray\(\)"):
             fit(sparse.csr_array(X))
 
-    def test_a_behaviour_in_their_place(self):
+    def test_a_behavior_in_their_place(self):
         with pytest.raises(InputError, match=r"X takes the users' features; got a behavior\. .* fit\(None, behavior\)"):
             fit(shared())
 
@@ -173,7 +173,7 @@ class TestUsers:
         with pytest.raises(InputError, match=r"got \(12, 20\)\. It looks transposed: pass participation\.T\."):
             fit(X, shared()).predict_outcome(PARTICIPATION.T)
 
-    def test_a_behaviour_without_outcome(self):
+    def test_a_behavior_without_outcome(self):
         with pytest.raises(InputError, match="Outcomes are needed here"):
             fit(X, shared(outcome=None))
 
@@ -181,7 +181,7 @@ class TestUsers:
         with pytest.raises(InputError, match="A fit needs at least two threads; got 1"):
             fit(X, shared(PARTICIPATION[:1], OUTCOME[:1]))
 
-    def test_a_class_in_the_place_of_a_behaviour(self):
+    def test_a_class_in_the_place_of_a_behavior(self):
         with pytest.raises(InputError, match="y must be a behavior; got the class SharedOutcome"):
             fit(X, dv.SharedOutcome)
 
@@ -309,7 +309,7 @@ class TestPrediction:
         with pytest.raises(InputError, match=r"has the 12 users of the fit and no new one"):
             without.predict_latent(None, shared())
 
-    def test_without_behaviour(self):
+    def test_without_behavior(self):
         with pytest.raises(InputError, match=r"fitted without a behavior, .* call fit\(X, behavior\)"):
             fit().predict_outcome(PARTICIPATION)
 

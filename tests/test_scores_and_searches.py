@@ -95,7 +95,7 @@ class TestDensityOfFeatures:
 
 
 class TestDensityOfOutcomes:
-    @pytest.mark.parametrize("X", [None, FORUM.features], ids=["behaviour only", "both"])
+    @pytest.mark.parametrize("X", [None, FORUM.features], ids=["behavior only", "both"])
     def test_it_is_that_of_predict_outcome(self, X):
         train, held_out = next(behavior().split(3))
         model = dv.DualViewMixture(**QUICK).fit(X, train)

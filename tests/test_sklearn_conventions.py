@@ -27,7 +27,7 @@ def behavior():
     return dv.SharedOutcome(FORUM.participation, FORUM.outcome)
 
 
-# Outside of scikit-learn's own checks a y that is no behaviour, and integers with few values, deserve their warnings.
+# Outside of scikit-learn's own checks a y that is no behavior, and integers with few values, deserve their warnings.
 @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
 @parametrize_with_checks([dv.DualViewMixture(**QUICK), dv.DualViewMixture(3, **QUICK), dv.DualViewMixture(1, **QUICK)])
 def test_scikit_learn_checks(estimator, check):
@@ -127,7 +127,7 @@ def test_pipeline():
     np.testing.assert_array_equal(labels, alone.labels_)
 
 
-def test_fit_predict_passes_the_behaviour():
+def test_fit_predict_passes_the_behavior():
     model = dv.DualViewMixture(**QUICK)
     labels = model.fit_predict(FORUM.features, behavior())
     assert labels is model.labels_

@@ -46,7 +46,7 @@ class State:
 
     @property
     def acts(self) -> NDArray[np.int64]:
-        """The labels of behaviour, (U,)."""
+        """The labels of behavior, (U,)."""
         return self.z if self.agreement is None else self.agreement.acts
 
     def labels(self, view: str) -> NDArray[np.int64]:

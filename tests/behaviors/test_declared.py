@@ -1,4 +1,4 @@
-"""Likelihoods and behaviours declare what they can do; what is missing is named together with what asked for it."""
+"""Likelihoods and behaviors declare what they can do; what is missing is named together with what asked for it."""
 
 import re
 from dataclasses import dataclass
@@ -117,7 +117,7 @@ class TestLikelihood:
 
 @dataclass
 class Loose:
-    """Looks like a behaviour, and is of no such class."""
+    """Looks like a behavior, and is of no such class."""
 
     def prepare(self, prior: Any) -> Any:
         return prior
@@ -127,7 +127,7 @@ class Loose:
 
 
 class Effects(PerUser):
-    """What a behaviour must have, and no more."""
+    """What a behavior must have, and no more."""
 
     def __init__(self, likelihood: Any = None) -> None:
         self.likelihood = likelihood
@@ -187,7 +187,7 @@ class TestBehavior:
             least.fingerprint()
 
 
-def test_no_lookup_decides_what_a_likelihood_or_behaviour_can_do() -> None:
+def test_no_lookup_decides_what_a_likelihood_or_behavior_can_do() -> None:
     lookup = re.compile(r"(getattr|hasattr)\((self\.|model\.)*(likelihood|inner|behavior)\b")
     found = [path.name for path in SOURCE.rglob("*.py") if lookup.search(path.read_text(encoding="utf-8"))]
     assert found == []

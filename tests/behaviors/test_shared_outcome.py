@@ -20,7 +20,7 @@ SHAPES = [(12, 5), (4, 11)]
 
 
 def threads(n_threads=12, n_users=5, seed=0, form=np.asarray, **options):
-    """A behaviour in odd units, and the generator that made it."""
+    """A behavior in odd units, and the generator that made it."""
     rng = np.random.default_rng([seed, n_threads, n_users])
     participation = (rng.random((n_threads, n_users)) < 0.6) * rng.uniform(0.5, 2.0, (n_threads, n_users))
     outcome = 40 * participation @ rng.normal(3.0, 2.0, n_users) + 300 + 20 * rng.standard_normal(n_threads)

@@ -217,7 +217,7 @@ def test_constant_covariates_are_left_out_with_a_note() -> None:
     data = read()  # everybody is regular
     assert "rare_participants" not in data.training.covariates
     assert any("same in all training threads left out" in n and "rare_participants" in n for n in data.notes)
-    assert data.behavior.coefficient_units()  # the behaviour takes what is left
+    assert data.behavior.coefficient_units()  # the behavior takes what is left
 
 
 def test_sections_need_threads_and_one_is_left_to_compare_with() -> None:

@@ -105,7 +105,7 @@ class CountMixture(Mixture):
 
 
 class Counts(dv.BinaryOutcomes):
-    """A behaviour from outside: yes or no for the sampler, whose forecasts are read as counts."""
+    """A behavior from outside: yes or no for the sampler, whose forecasts are read as counts."""
 
     def forecast(self, new, latent, params, n_new):
         odds = super().forecast(new, latent, params, n_new)

@@ -168,7 +168,7 @@ def test_nothing_to_draw(draw):
         draw(standard(0), [])
 
 
-def test_a_model_without_behaviour_predicts_nothing_to_draw(features_only, forum):
+def test_a_model_without_behavior_predicts_nothing_to_draw(features_only, forum):
     with pytest.raises(InputError, match="without a behavior"):
         plots.predictions(features_only.predict_outcome(forum.test.participation), forum.test.outcome)
 

@@ -232,7 +232,7 @@ def test_unfitted_model_is_refused(draw):
         draw(dv.DualViewMixture())
 
 
-def test_latent_needs_a_behaviour(features_only):
+def test_latent_needs_a_behavior(features_only):
     with pytest.raises(InputError, match="without a behavior"):
         plots.latent(features_only)
 

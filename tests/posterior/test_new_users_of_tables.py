@@ -83,7 +83,7 @@ def compare(predicted: Callable[[int], np.ndarray], refitted: Callable[[int], np
 )
 @pytest.mark.parametrize("lacks", ["height", "town"])
 def test_prediction_equals_a_fit_that_includes_the_user(lacks: str, n_clusters: int | None, link: str | None) -> None:
-    """Latent behaviour, and the cell that the user lacks: its distribution function, or the probabilities of its levels."""
+    """Latent behavior, and the cell that the user lacks: its distribution function, or the probabilities of its levels."""
     place = 0 if lacks == "height" else 1
     new = NEW.iloc[place : place + 1]
     users = [*range(N_USERS), N_USERS + place]
@@ -232,7 +232,7 @@ def test_unknown_levels_are_named_or_missing_on_request(fitted: dv.DualViewMixtu
         fitted.predict(new.drop(columns="posts"))
 
 
-def test_behaviour_follows_a_missing_cell_as_far_as_the_others_tell() -> None:
+def test_behavior_follows_a_missing_cell_as_far_as_the_others_tell() -> None:
     """With one cluster it is normal in every draw, which weighs in by the density of the cell that is there."""
     forum = dv.datasets.agreement(20, 40, seed=1)
     model = dv.DualViewMixture(1, link="linear", n_warmup=200, n_draws=3000, n_chains=1)

@@ -1,4 +1,4 @@
-"""A fit whose clusters share their users' behaviour, after the sampler: names, files, resuming, commands, new users."""
+"""A fit whose clusters share their users' behavior, after the sampler: names, files, resuming, commands, new users."""
 
 import json
 from pathlib import Path
@@ -208,7 +208,7 @@ def test_a_mixture_with_single_values_has_everything_but_a_density() -> None:
         mixture.log_density([1.0])
 
 
-def test_latent_behaviour_of_newcomers(fitted: dv.DualViewMixture) -> None:
+def test_latent_behavior_of_newcomers(fitted: dv.DualViewMixture) -> None:
     latent = fitted.predict_latent(FORUM.features[:4])
     low, high = latent.interval(0.9).T
     assert (low <= high).all()

@@ -1,4 +1,4 @@
-"""Newcomers of every kind of behaviour against fits that include them: the same probabilities within Monte-Carlo error.
+"""Newcomers of every kind of behavior against fits that include them: the same probabilities within Monte-Carlo error.
 
 A refit has the newcomer as its last user. Each estimate is the average of independent runs, whose spread is the tolerance.
 """

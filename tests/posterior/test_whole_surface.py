@@ -60,18 +60,18 @@ def behavior() -> dv.SharedOutcome:
 NUMBERS, LEVELS = ["age", "income", "posts", "grade"], ["town", "member"]
 CASES = {
     "table": (table(), None),
-    "table and behaviour": (table(), behavior()),
+    "table and behavior": (table(), behavior()),
     "categories": (table()[LEVELS], None),
-    "categories and behaviour": (table()[LEVELS], behavior()),
+    "categories and behavior": (table()[LEVELS], behavior()),
 }
 
 
-SLOW = {"categories", "categories and behaviour"}
+SLOW = {"categories", "categories and behavior"}
 
 
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in CASES])
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """The table, the behaviour, the fit, and the folder of a run with its posterior."""
+    """The table, the behavior, the fit, and the folder of a run with its posterior."""
     users, seen = CASES[request.param]
     columns = {"note": "ignore"} if "note" in users else None
     with warnings.catch_warnings():

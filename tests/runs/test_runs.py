@@ -277,7 +277,7 @@ def test_ids_decide_not_positions() -> None:
     np.testing.assert_allclose(a.latent_, b.latent_)
     assert a.posterior_.user_ids == USERS
     other = dv.SharedOutcome(FORUM.participation, FORUM.outcome, users=["somebody", *USERS[1:]])
-    with pytest.raises(InputError, match="only in X: user 0; only in the behaviour: somebody"):
+    with pytest.raises(InputError, match="only in X: user 0; only in the behavior: somebody"):
         dv.DualViewMixture(**options).fit(features, other)
 
 

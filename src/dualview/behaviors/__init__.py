@@ -1,4 +1,4 @@
-"""Behaviours: how observations depend on each user's latent vector."""
+"""Behaviors: how observations depend on each user's latent vector."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ KINDS: dict[str, Any] = {
 
 
 def behavior_from(description: dict[str, Any]) -> Behavior:
-    """A behaviour without observations, for predictions, from what :meth:`Behavior.described` said."""
+    """A behavior without observations, for predictions, from what :meth:`Behavior.described` said."""
     kind = description["kind"]
     if kind not in KINDS:
         raise InputError(
-            f"The posterior is of a behaviour of the kind {kind}, which dualview does not have. If it is yours, make it known "
+            f"The posterior is of a behavior of the kind {kind}, which dualview does not have. If it is yours, make it known "
             f'before loading: dualview.behaviors.KINDS["{kind}"] = {kind}.'
         )
     behavior: Behavior = KINDS[kind].from_description(description)

@@ -1,4 +1,4 @@
-"""What the rest of the package asks of a behaviour.
+"""What the rest of the package asks of a behavior.
 
 A :class:`Behavior` is what a user makes: observations in the user's units, one object for all users. A :class:`Likelihood` is
 what the sampler runs on: the same observations in working units, where the latent vectors have constants (0, I).
@@ -138,7 +138,7 @@ class LeftOut(ABC):
     def laws(self, prior: LatentPrior, params: Params, latent: Array) -> "LeftOutLaws":
         """The distributions under one draw's prior of latent vectors, parameters in the user's units and vectors (U, q).
 
-        A behaviour too large to integrate all vectors out integrates those that an observation depends on, given the others.
+        A behavior too large to integrate all vectors out integrates those that an observation depends on, given the others.
         """
 
     def replicate(
@@ -231,7 +231,7 @@ class Likelihood(ABC):
         """The parameters, and latent vectors all at once where users depend on each other so much that one by one is slow.
 
         terms: those of the sweep before, augmentation included; their residuals belong to latent. With a pooled prior a
-        behaviour that moves latent vectors moves those of a cluster as one.
+        behavior that moves latent vectors moves those of a cluster as one.
         """
 
     @abstractmethod
@@ -244,7 +244,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "Likelihood":
-        """The same behaviour with new observations."""
+        """The same behavior with new observations."""
 
     @abstractmethod
     def reported(self, params: Params) -> Params:
@@ -274,12 +274,12 @@ class Likelihood(ABC):
         return PUBLISHED
 
     def functions(self, latent: Array, params: Params) -> Array:  # noqa: ARG002
-        """The users' behaviour (U, q), of which observations are made: the latent vectors themselves by default."""
+        """The users' behavior (U, q), of which observations are made: the latent vectors themselves by default."""
         return latent
 
     @property
     def follows_features(self) -> bool:
-        """Whether the users' behaviour depends on features beyond their clusters; by default it does not."""
+        """Whether the users' behavior depends on features beyond their clusters; by default it does not."""
         return False
 
     def with_features(self, features: Array) -> "Likelihood":  # noqa: ARG002
@@ -363,7 +363,7 @@ class Behavior(ABC):
     """Observations of what users did, in the user's units.
 
     The abstract methods are what a fit and its predictions need. Everything else has a default; where the default cannot do
-    what was asked for, its error names the behaviour and the method that it lacks.
+    what was asked for, its error names the behavior and the method that it lacks.
     """
 
     users: list[str] | None = None  # the users' ids, where they came with some
@@ -417,7 +417,7 @@ class Behavior(ABC):
         return self.outcome
 
     def advice(self, n_rows: int) -> str:  # noqa: ARG002
-        """What to do when X has n_rows users and the behaviour another number."""
+        """What to do when X has n_rows users and the behavior another number."""
         return "Give both the same users, in the same order."
 
     def aligned(self, users: Sequence[str]) -> "Behavior":
@@ -430,15 +430,15 @@ class Behavior(ABC):
         return self
 
     def described(self) -> dict[str, Any]:
-        """What predictions need to know of the behaviour besides the draws, as plain values with a ``kind``."""
+        """What predictions need to know of the behavior besides the draws, as plain values with a ``kind``."""
         return {"kind": type(self).__name__}
 
     def fingerprint(self) -> dict[str, Any]:
-        """Digests of the observations and the options, by name: whether two behaviours are the same. Checkpoints need it."""
+        """Digests of the observations and the options, by name: whether two behaviors are the same. Checkpoints need it."""
         raise self._lacks("fingerprint", "be fitted with a checkpoint")
 
     def take(self, rows: Any) -> "Behavior":  # noqa: ARG002
-        """The behaviour with some observations only, by position or mask; everybody stays a user."""
+        """The behavior with some observations only, by position or mask; everybody stays a user."""
         raise self._lacks("take", "be cut by observations")
 
     def left_out(self) -> LeftOut | None:
@@ -476,7 +476,7 @@ class Behavior(ABC):
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:  # noqa: ARG002
         """The prior of latent vectors under which the observations are most likely, for ``behavior_prior="likelihood"``."""
         raise InputError(
-            f'behavior_prior="likelihood" needs a behaviour that can estimate it; {type(self).__name__} lacks `likely_prior`. '
+            f'behavior_prior="likelihood" needs a behavior that can estimate it; {type(self).__name__} lacks `likely_prior`. '
             "Leave it at None, or give a GaussianPrior(mean, covariance)."
         )
 

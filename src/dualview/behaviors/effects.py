@@ -48,7 +48,7 @@ class Effects:
 
     @classmethod
     def of(cls, n: int, common: Any, groups: Any, offset: Any, prior: GaussianPrior | None) -> "Effects":
-        """From what a behaviour was given, with a row for each of n observations."""
+        """From what a behavior was given, with a row for each of n observations."""
         columns, names = np.empty((n, 0)), []
         if common is not None:
             refuse_repeated_columns(common, "common")
@@ -76,7 +76,7 @@ class Effects:
     def with_factor(self, factor: Factor) -> "Effects":
         """The same with one more group, the first."""
         if factor.name in [other.name for other in self.factors]:
-            raise InputError(f"groups must not have one called {factor.name!r} here: the behaviour has it already. Rename it.")
+            raise InputError(f"groups must not have one called {factor.name!r} here: the behavior has it already. Rename it.")
         return replace(self, factors=(factor, *self.factors))
 
     def take(self, rows: Any) -> "Effects":

@@ -71,7 +71,7 @@ class Panel(NamedTuple):
 
 
 class PerUser(Behavior):
-    """What behaviours have in common whose observations belong to one user each.
+    """What behaviors have in common whose observations belong to one user each.
 
     A subclass sets user, design, outcome, users and ``names`` of the latent vector's parts through :meth:`_set`, what acts
     outside the mixture through :meth:`_set_effects`, and says what its outcomes are.
@@ -124,7 +124,7 @@ class PerUser(Behavior):
 
     def __getitem__(self, key: object) -> Any:
         raise InputError(
-            "A behaviour is not indexed by users: to cross-validate, cut over observations with behavior.split(n_splits), fit "
+            "A behavior is not indexed by users: to cross-validate, cut over observations with behavior.split(n_splits), fit "
             "on the first and predict the second."
         )
 
@@ -156,7 +156,7 @@ class PerUser(Behavior):
         return {"kind": type(self).__name__, "n_users": len(self), "names": self.names} | self.effects.described()
 
     def take(self, rows: ArrayLike) -> Self:
-        """The behaviour with some observations only, by position or mask; everybody stays a user."""
+        """The behavior with some observations only, by position or mask; everybody stays a user."""
         chosen = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
         if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
             raise InputError(f"take needs positions or a mask of the {self.n_observations} {self.observations}; got {rows!r}.")
@@ -211,7 +211,7 @@ class PerUser(Behavior):
         unknown = [self.users[u] for u in active if self.users[u] not in place]
         if unknown:
             raise InputError(
-                f"X and behaviour must be of the same users, by their ids; only in the behaviour: {', '.join(unknown[:5])}."
+                f"X and behavior must be of the same users, by their ids; only in the behavior: {', '.join(unknown[:5])}."
             )
         return self._with_users([place.get(user, -1) for user in self.users], list(users))
 
@@ -281,11 +281,11 @@ class PerUser(Behavior):
         return self.effects.param_names
 
     def _latent_prior(self) -> GaussianPrior:
-        """A first guess of the constants of the behaviour view; without one :meth:`likely_prior` is an error."""
+        """A first guess of the constants of the behavior view; without one :meth:`likely_prior` is an error."""
         return super().likely_prior()
 
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:  # noqa: ARG002
-        """Constants of the behaviour view under which the observations are most likely, with all users in one cluster.
+        """Constants of the behavior view under which the observations are most likely, with all users in one cluster.
 
         Of very many users, some: those with the most observations would not do, so they are drawn.
         """
@@ -296,7 +296,7 @@ class PerUser(Behavior):
         return likely_prior(units, likelihood)
 
     def _of_some_users(self) -> Self:
-        """The behaviour of up to ``_MOST_USERS`` users who have observations, drawn at random."""
+        """The behavior of up to ``_MOST_USERS`` users who have observations, drawn at random."""
         active = np.unique(self.user)
         if len(active) > _MOST_USERS:
             active = np.sort(np.random.default_rng(0).choice(active, _MOST_USERS, replace=False))
@@ -328,7 +328,7 @@ class PerUser(Behavior):
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Self:
-        """A behaviour without observations, that predicts."""
+        """A behavior without observations, that predicts."""
         behavior = cls.__new__(cls)
         nobody, nothing = np.empty(0, dtype=np.int64), np.empty((0, len(description["names"])))
         behavior._set(nobody, nothing, None, description["names"], None, description["n_users"])

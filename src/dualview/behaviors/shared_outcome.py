@@ -68,7 +68,7 @@ class SharedOutcome(Behavior):
     users : sequence, optional
         Ids of the users, one per column of participation; by default its column names, where it is a DataFrame with names.
     ridge : float
-        λ of the ridge estimate that gives the behaviour view's constants, (M11), for weights in units of a thread's mean total
+        λ of the ridge estimate that gives the behavior view's constants, (M11), for weights in units of a thread's mean total
         weight: where rows sum to one, as in the paper, it is λ itself, and the unit in which participation is given does not
         matter.
 
@@ -156,8 +156,8 @@ class SharedOutcome(Behavior):
         extra = sorted(set(self.users) - set(users))
         if missing or extra:
             parts = [f"only in X: {', '.join(missing[:5])}"] if missing else []
-            parts += [f"only in the behaviour: {', '.join(extra[:5])}"] if extra else []
-            raise InputError(f"X and behaviour must be of the same users, by their ids; {'; '.join(parts)}.")
+            parts += [f"only in the behavior: {', '.join(extra[:5])}"] if extra else []
+            raise InputError(f"X and behavior must be of the same users, by their ids; {'; '.join(parts)}.")
         result = replace_participation(self, self.participation[:, [place[user] for user in users]])
         result.users = list(users)
         return result
@@ -184,7 +184,7 @@ class SharedOutcome(Behavior):
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> "SharedOutcome":
-        """A behaviour with one empty thread, that predicts."""
+        """A behavior with one empty thread, that predicts."""
         names = description["covariates"]
         covariates = Named(np.zeros((1, len(names))), names) if names else None
         nobody = sparse.csr_array((1, description["n_users"]))
@@ -197,7 +197,7 @@ class SharedOutcome(Behavior):
 
     def __getitem__(self, key: object) -> Any:
         raise InputError(
-            "A behaviour cannot be cut by users, because observations are shared between them: to cross-validate, cut over "
+            "A behavior cannot be cut by users, because observations are shared between them: to cross-validate, cut over "
             "observations with behavior.split(n_splits), fit on the first and predict the second."
         )
 
@@ -235,7 +235,7 @@ class SharedOutcome(Behavior):
         return np.hstack(parts) if parts else np.empty((self.n_observations, 0))
 
     def take(self, threads: ArrayLike) -> "SharedOutcome":
-        """The behaviour of some threads only, by position or mask; everybody stays a user."""
+        """The behavior of some threads only, by position or mask; everybody stays a user."""
         rows = np.asarray(threads)
         if rows.ndim != 1 or rows.dtype.kind not in "iub":
             raise InputError(f"take needs positions or a mask of the {self.n_observations} threads; got {threads!r}.")
@@ -366,13 +366,13 @@ class SharedOutcome(Behavior):
         if not varies(estimate, _SOLVER_TOLERANCE):
             self._outcome_variance()
             raise InputError(
-                "The ridge estimates of the latent coefficients are all equal, so the behaviour view has no scale: does "
+                "The ridge estimates of the latent coefficients are all equal, so the behavior view has no scale: does "
                 "participation differ between users? To fit anyway, give behavior_prior=GaussianPrior(m, variance)."
             )
         return GaussianPrior(estimate.mean(), float(np.var(estimate, ddof=1)))
 
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:
-        """Constants of the behaviour view by restricted likelihood, in place of mean and variance of ridge estimates.
+        """Constants of the behavior view by restricted likelihood, in place of mean and variance of ridge estimates.
 
         Users' coefficients are taken for draws from one normal distribution, around slopes on the features (U, D) where these
         are given; its mean and variance are those under which the outcomes are most likely. Ridge estimates vary with the noise
@@ -524,7 +524,7 @@ class SharedOutcome(Behavior):
 
 @dataclass(frozen=True)
 class Named:
-    """An array with column names, for rebuilding a behaviour from a part of itself."""
+    """An array with column names, for rebuilding a behavior from a part of itself."""
 
     values: Array
     columns: list[str] | None

@@ -83,7 +83,7 @@ class UserRegression(PerUser):
     degrees_of_freedom : float, optional
         Of Student-t noise, above 1: fewer, heavier tails. By default they are learnt, ``posterior_["degrees_of_freedom"]``.
     ridge : float
-        λ of the users' ridge estimates, which give the behaviour view's constants.
+        λ of the users' ridge estimates, which give the behavior view's constants.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class UserRegression(PerUser):
         if self.standard_errors is not None:
             learnt = {"weights": weights, "noise_variance": noise_variance, f'noise="{noise}"': noise != "shared" or None}
             refuse_learnt_noise(learnt)
-        self._known_dof: float | None = None  # of a behaviour that was saved
+        self._known_dof: float | None = None  # of a behavior that was saved
 
     def _copy(self) -> Self:
         other = super()._copy()
@@ -264,7 +264,7 @@ class UserRegression(PerUser):
         if flat:
             raise InputError(
                 f"The users' own estimates of {', '.join(flat)} do not vary ({len(estimates)} user(s) with observations), so "
-                "the behaviour view has no scale. Give behavior_prior=GaussianPrior(mean, covariance)."
+                "the behavior view has no scale. Give behavior_prior=GaussianPrior(mean, covariance)."
             )
         scale = estimates.std(axis=0, ddof=1)
         shrunk = ledoit_wolf((estimates - estimates.mean(axis=0)) / scale)[0]

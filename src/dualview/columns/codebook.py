@@ -204,7 +204,7 @@ def choices(table: Table, columns: Mapping[str, Any] | None) -> dict[str, Column
         if isinstance(wish, Censored) and not wish.is_named:
             raise InputError(
                 f"columns[{name!r}] must name the columns of X with the ends, Censored('low', 'high'); got numbers, which are "
-                "for the outcomes of a behaviour."
+                "for the outcomes of a behavior."
             )
     wishes = {name: wish if isinstance(wish, Censored) else Wish.of(name, wish) for name, wish in given.items()}
     found: dict[str, Column | InputError] = {}

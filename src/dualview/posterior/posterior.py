@@ -134,7 +134,7 @@ class Posterior:
 
     @property
     def acts(self) -> NDArray[Any]:
-        """The labels of the users' behaviour, (chain, draw, user): ``z`` unless views may disagree."""
+        """The labels of the users' behavior, (chain, draw, user): ``z`` unless views may disagree."""
         return self["z_behavior"] if "z_behavior" in self else self["z"]
 
     @property
@@ -357,14 +357,14 @@ class Posterior:
         return self._estimated(method)[: self.n_users].copy()
 
     def behavior_partition(self, method: str = partitions.DEFAULT) -> partitions.Labels:
-        """The same by behaviour where users need not act as they look, clusters numbered as in :meth:`partition`.
+        """The same by behavior where users need not act as they look, clusters numbered as in :meth:`partition`.
 
         Numbers that :meth:`partition` does not have are of clusters that somebody acts like and nobody looks like.
         """
         return self._estimated(method)[-self.n_users :].copy()
 
     def _estimated(self, method: str) -> partitions.Labels:
-        """The estimate for all labels together, (U,); where views may disagree those by features, then those by behaviour."""
+        """The estimate for all labels together, (U,); where views may disagree those by features, then those by behavior."""
         if method not in self._partitions:
             z = self.flat("z") if "z_behavior" not in self else np.hstack([self.flat("z"), self.flat("z_behavior")])
             found = partitions.by_size(z[partitions.dahl(z)]) if method == "dahl" else partitions.least_loss(z, method)

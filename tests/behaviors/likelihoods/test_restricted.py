@@ -1,4 +1,4 @@
-"""Constants of the behaviour view by restricted likelihood."""
+"""Constants of the behavior view by restricted likelihood."""
 
 import numpy as np
 import pytest

@@ -96,7 +96,7 @@ def assert_same_record(one: Record, other: Record) -> None:
 def test_steps_in_one_call_are_steps_one_by_one(name: str, every: int | None, with_gram: bool) -> None:
     """States, draws, summaries and the generator, whichever steps are kept and however many there are in a call."""
     if name not in WITH_BEHAVIOR and not with_gram:
-        pytest.skip("no behaviour")
+        pytest.skip("no behavior")
     model, state = simulated(name)
     keep = np.random.default_rng(3).random(N_STEPS) < 0.6
     last, draws, generator = one_by_one(model, state, keep, every)

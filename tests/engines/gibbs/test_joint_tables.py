@@ -108,12 +108,12 @@ def statistics(model: Model, state: Any) -> dict[str, float]:
         f, slopes = model.functions(state)[:, 0], np.arctan(state.params["slopes"][0])
         own |= {
             "missing cell and slope": values[0, 0] * slopes[0],
-            "missing cell, slope and behaviour": np.sign(x[3, 0] * slopes[0]) * np.arctan(f[3]),
-            "rounded cell, slope and behaviour": np.sign(x[2, 1] * slopes[1]) * np.arctan(f[2]),
+            "missing cell, slope and behavior": np.sign(x[3, 0] * slopes[0]) * np.arctan(f[3]),
+            "rounded cell, slope and behavior": np.sign(x[2, 1] * slopes[1]) * np.arctan(f[2]),
             "missing cell, slope and deviation": np.sign(x[3, 0] * slopes[0]) * np.arctan(state.latent[3, 0]),
             "deviations of users with cells": np.arctan(state.latent[[0, 1, 3], 0] ** 2).mean(),
             "what cells explain": np.arctan(np.log(1e-9 + np.mean((x @ state.params["slopes"][0, :2]) ** 2))),
-            "level, slope and behaviour": np.sign(slopes[2]) * (codes[1, 0] == 0) * np.arctan(f[1]),
+            "level, slope and behavior": np.sign(slopes[2]) * (codes[1, 0] == 0) * np.arctan(f[1]),
         }
     return checks.statistics(model, state) | own
 
@@ -177,8 +177,8 @@ NOMINAL_MUTANTS = {
 }
 WITH_THREADS = {"shares of whoever opens a cluster from the prior"}  # users of a table alone draw them before they choose
 LINKED_MUTANTS = {  # model, function, and the statement that is left out of it
-    "cells that do not see behaviour": ("linked, one cluster", "draw_with_latent", "directions[i, n_dims + a] -= "),
-    "behaviour that does not follow cells": ("linked, one cluster", "draw_with_latent", "deviations[u, a] -= "),
+    "cells that do not see behavior": ("linked, one cluster", "draw_with_latent", "directions[i, n_dims + a] -= "),
+    "behavior that does not follow cells": ("linked, one cluster", "draw_with_latent", "deviations[u, a] -= "),
     "cells that do not see observations": ("linked and pooled", "draw_with_observations", "directions[i, n_dims + t] -= "),
 }
 

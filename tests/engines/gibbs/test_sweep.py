@@ -1,4 +1,4 @@
-"""The compiled sweep and its form by blocks are the same move; threads change nothing; vectors of behaviour work too."""
+"""The compiled sweep and its form by blocks are the same move; threads change nothing; vectors of behavior work too."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -197,13 +197,13 @@ def measurements() -> Measurements:
         pytest.param(FiniteDirichlet(3), id="three clusters", marks=pytest.mark.slow),
     ],
 )
-def test_vectors_of_behaviour_leave_the_joint_prior_as_it_is(partition: Any) -> None:
+def test_vectors_of_behavior_leave_the_joint_prior_as_it_is(partition: Any) -> None:
     model = Model(partition, np.zeros((N_USERS, 1)), measurements(), N_USERS)
     assert_joint(model, seed=0)
 
 
 @pytest.mark.slow
-def test_vectors_of_behaviour_with_wrong_precisions_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_of_behavior_with_wrong_precisions_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Measurements.terms
     monkeypatch.setattr(Measurements, "terms", lambda *args: (t := right(*args))._replace(precision=10.0 * t.precision))
     model = Model(FiniteDirichlet(3), None, measurements(), N_USERS)

@@ -43,7 +43,7 @@ MODELS = {
     "fixed": (lambda: _model(partition_prior(6)), 4),
     "one cluster": (lambda: _model(partition_prior(1)), 1),
     "features": (lambda: _model(partition_prior(None), behavior=False), 4),
-    "behaviour with covariates": (
+    "behavior with covariates": (
         lambda: _model(partition_prior(None), features=False, intercept=True, covariates=np.linspace(-1, 1, 15)[:, None] ** 2),
         3,
     ),
@@ -229,7 +229,7 @@ def test_where_updates_end_no_factor_can_be_changed_for_the_better(ended: MeanFi
         replace(ended, latent=replace(ended.latent, noise=ended.latent.noise._replace(dof=scale * ended.latent.noise.dof))),
         replace(ended, responsibilities=responsibilities, entropy=entropy, sums={}),
     ]
-    # q(μ) of the behaviour is a part of the changed latent factor
+    # q(μ) of the behavior is a part of the changed latent factor
     for place in (6, 7):
         latent = changed[place].latent
         own = {"means": latent.component_means, "mean_covariances": latent.component_covariances}

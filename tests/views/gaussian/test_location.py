@@ -76,7 +76,7 @@ class Case:
         return self.n_components * self.n_dims
 
     def log_joint(self, step):
-        """From the model: everything of the behaviour's view and its observations, after a step (K q,)."""
+        """From the model: everything of the behavior's view and its observations, after a step (K q,)."""
         step = step.reshape(self.means.shape)
         view, latent = replace(self.view, means=self.means + step), self.latent + step[self.z]
         prior = naive.log_view_prior(view, (np.zeros(self.n_dims), np.eye(self.n_dims)))

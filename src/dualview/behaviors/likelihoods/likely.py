@@ -1,4 +1,4 @@
-"""Constants of the behaviour view from the data: the prior under which observations of one user each are most likely.
+"""Constants of the behavior view from the data: the prior under which observations of one user each are most likely.
 
 All users are taken for one cluster, f_u ~ N(m, Σ), with the effects outside the mixture as in the model. m and Σ maximise the
 likelihood times a weak prior of Σ, by stochastic approximation of the EM algorithm (Delyon, Lavielle and Moulines 1999): the

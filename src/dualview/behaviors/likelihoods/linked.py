@@ -1,4 +1,4 @@
-"""The link: behaviours that follow features inside a cluster, f_u ~ N(μ_k + Γ ã_u, S_k⁻¹), (M12) and (M13).
+"""The link: behaviors that follow features inside a cluster, f_u ~ N(μ_k + Γ ã_u, S_k⁻¹), (M12) and (M13).
 
 Everything in working units. features ã (U, D), slopes Γ (q, D), latent f (U, q), z (U,). In the user's units the entries of Γ
 have variances Σ_jj/t; in working units each column of Γ has covariance ``spread``/t, with spread = F⁻¹ diag(Σ) F⁻ᵀ, which is 1

@@ -1,4 +1,4 @@
-"""A linear mixed model of outcomes with its variances by restricted likelihood: an honest scale of the behaviour view.
+"""A linear mixed model of outcomes with its variances by restricted likelihood: an honest scale of the behavior view.
 
 y = fixed b + slopes g + effects f + noise with b flat, g ~ N(0, v_g s), f ~ N(0, v_f s) and noise of variance s. The likelihood
 is that of what is left of y after the fixed columns. Each part is (T, columns).

@@ -7,7 +7,7 @@ who share vectors, the moves are made one by one, some of them on several thread
 of steps in a call nor the number of threads changes anything.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -218,7 +218,7 @@ class Finished(NamedTuple):
 
     done: Any
     working: WorkingState
-    before: dict[str, Any]
+    before: Mapping[str, Any]
 
 
 def _apart(model: Model, state: State, working: WorkingState) -> Apart:
@@ -241,7 +241,7 @@ def run_by_blocks(rng: NDArray[np.uint64], working: WorkingState, moves: Sequenc
 
 
 def relocated(rng: np.random.Generator, model: Model, state: State) -> State:
-    """The state after moves of the behaviour's clusters with their users' vectors, where the likelihood can make some."""
+    """The state after moves of the behavior's clusters with their users' vectors, where the likelihood can make some."""
     if state.latent is None or model.likelihood is None:
         return state
     view = state.views["behavior"]

@@ -208,7 +208,7 @@ def check_supported(model: Model) -> None:
     if "categories" in model.others:
         missing.append("nominal columns")
     if model.likelihood is not None and not model.likelihood.can_approximate:
-        missing.append(f"this behaviour or link ({type(model.likelihood).__name__})")
+        missing.append(f"this behavior or link ({type(model.likelihood).__name__})")
     if missing:
         raise InputError(
             f'engine="variational" does not do {" or ".join(missing)} yet: it does features that are exact numbers, '
