@@ -104,11 +104,21 @@ def test_frequencies_of_partitions(partition: PartitionPrior, kind: tuple) -> No
     assert worst_score(chain(np.random.default_rng(1), partition, 10_000), kind) < ACCEPT
 
 
+OFTEN = "MOVES if state.terms.noise.shape[0] == 0 and random(rng) < SHARE else 0", "40"
+
+
+@pytest.mark.slow
+def test_many_splits_in_every_sweep_do_not_change_the_law() -> None:
+    often = substituted(split_merge.run, changed(split_merge.draw_moves, *OFTEN))
+    assert worst_score(chain(np.random.default_rng(1), ChineseRestaurant(), 10_000, often), ("dp", None)) < ACCEPT
+
+
 @pytest.mark.slow
 def test_splits_that_do_not_see_levels_are_rejected() -> None:
+    """With many of them in every sweep: a few are made good by the assignments after them."""
     blind = changed(splitting.log_weight, "total += log_evidence", "total += 0.0 * log_evidence")
-    draws = chain(np.random.default_rng(1), ChineseRestaurant(), 10_000, substituted(split_merge.run, blind))
-    assert worst_score(draws, ("dp", None)) > REJECT
+    wrong = substituted(split_merge.run, changed(split_merge.draw_moves, *OFTEN), blind)
+    assert worst_score(chain(np.random.default_rng(1), ChineseRestaurant(), 10_000, wrong), ("dp", None)) > REJECT
 
 
 def worst_score(draws: list[tuple[int, ...]], kind: tuple) -> float:
