@@ -39,6 +39,7 @@ from dualview.settings import (
 TEXTS = {
     "alpha": "gamma(2, 4)",
     "partition": "pitman-yor(0.25)",
+    "agreement": "0.75",
     "covariates": ("hour", "section"),
     "time_unit": "minutes",
     "encoding": "mixed",

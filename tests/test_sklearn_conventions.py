@@ -60,6 +60,7 @@ def test_parameters_are_those_of_the_design():
         "engine": "gibbs",
         "link": None,
         "pooling": None,
+        "agreement": None,
         "keep": "draws",
         "n_whole": 100,
         "checkpoint": None,

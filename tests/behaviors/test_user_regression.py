@@ -338,7 +338,10 @@ REFUSALS = {
     "negative": (lambda: dv.UserRegression([0, -1], [[1.0], [2.0]]), "positions from 0, or ids; got a negative"),
     "missing": (lambda: dv.UserRegression([0.0, np.nan], [[1.0], [2.0]]), "got fractions or missing values"),
     "n_users": (lambda: dv.UserRegression([0, 4], [[1.0], [2.0]], n_users=3), "n_users must be at least 5"),
-    "noise": (lambda: dv.UserRegression([0], [[1.0]], noise="own"), 'noise must be "shared" or "cluster"; got \'own\''),
+    "noise": (
+        lambda: dv.UserRegression([0], [[1.0]], noise="own"),
+        'noise must be "shared", "cluster" or "student"; got \'own\'',
+    ),
     "unknown": (lambda: dv.UserRegression(["a", "b"], [[1.0], [2.0]], users=["a"]), "missing: b"),
     "twice": (lambda: dv.UserRegression(["a"], [[1.0]], users=["a", "a"]), "more than once: a"),
     "by users": (lambda: measures()[0][0], "behavior.split"),
