@@ -141,7 +141,7 @@ def test_notes_tell_unsure_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     def table(**values: np.ndarray) -> Any:
         size = SimpleNamespace(n_chains=2, n_draws=500)
         models: Any = {name: SimpleNamespace(values=part, posterior_=size) for name, part in values.items()}
-        return dv.compare(models, behavior=SimpleNamespace(observed=np.zeros(4)))
+        return dv.compare(models, behavior=SimpleNamespace(observed=np.zeros(4), scored_as="density"))
 
     found = table(good=good, bad=bad)
     assert found["unsure"].tolist() == [0, 1]
