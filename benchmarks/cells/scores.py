@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
 from dualview.columns import Column
-from dualview.posterior.truncated_normal import log_mass
+from dualview.outcomes.truncated_normal import log_mass
 
 Array = NDArray[np.float64]
 
