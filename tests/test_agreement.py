@@ -159,7 +159,11 @@ def naive_joint(rows: Candidates, log_looks: np.ndarray, log_acts: np.ndarray) -
     return result
 
 
-@pytest.mark.parametrize("options", [{}, {"n_clusters": 4}, {"partition": dv.PitmanYor(0.3)}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"n_clusters": 4}, pytest.param({"partition": dv.PitmanYor(0.3)}, marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_weights_of_new_users(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "_BASE_DRAWS", 1)
     x, behavior, _, _ = world()

@@ -35,7 +35,7 @@ MODELS = {
     "link, process": lambda: apart(linked(ChineseRestaurant(), regression(1))),
     "link, three clusters": lambda: apart(linked(FiniteDirichlet(3), regression(2))),
 }
-FAST = {"process", "three clusters"}
+FAST = {"process"}
 
 
 def slow(case: str) -> Any:
