@@ -355,7 +355,7 @@ def joint_test(
     while len(averages) < n_chains:
         try:
             averages.append(_chain_average(rng, model, length, step, look))
-        except (DegenerateError, ValueError):
+        except (DegenerateError, ValueError, RuntimeWarning):  # the last: a statistic is ln 0
             n_lost += 1
             if n_lost > 0.02 * n_chains:
                 raise LostChainsError("too many chains ran out of the range of numbers") from None
