@@ -349,7 +349,7 @@ def joint_test(
 ) -> dict[str, float]:
     """z-score of each statistic: averages over stationary chains against prior draws."""
     rng = np.random.default_rng(seed)
-    prior = [look(*_prior_draw(rng, model)) for _ in range(n_prior)]
+    prior = _prior_looks(rng, model, look, n_prior)
     averages: list[Mapping[str, float]] = []
     n_lost = 0
     while len(averages) < n_chains:
@@ -368,6 +368,20 @@ def joint_test(
         # Something known that never moves has no error, and may not differ.
         scores[name] = difference / error if error > 0.0 else (0.0 if difference == 0.0 else np.inf)
     return scores
+
+
+def _prior_looks(rng: np.random.Generator, model: Model, look: Look, n: int) -> list[dict[str, float]]:
+    """Statistics of n draws from the prior; up to one in a thousand may be lost, where one is ln 0."""
+    found: list[dict[str, float]] = []
+    n_lost = 0
+    while len(found) < n:
+        try:
+            found.append(look(*_prior_draw(rng, model)))
+        except RuntimeWarning:
+            n_lost += 1
+            if n_lost > 0.001 * n:
+                raise
+    return found
 
 
 def _prior_draw(rng: np.random.Generator, model: Model) -> tuple[Model, State]:
