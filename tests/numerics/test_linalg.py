@@ -11,10 +11,13 @@ from dualview.numerics.linalg import (
     cholesky_by_tiles,
     copy_into,
     factorise,
+    is_thin,
     join_cholesky,
     loses_digits,
     multiply,
     outer_square,
+    root_of_semidefinite,
+    rotate_to_lower,
     scaled,
     solve_lower,
     solve_lower_transposed,
@@ -212,6 +215,34 @@ def test_small_singular_values_have_the_digits_of_large_ones(n, power, grading):
 def test_squared_singular_values_far_from_one(scale):
     matrix = np.random.default_rng(95).standard_normal((4, 4))
     np.testing.assert_allclose(singular_squares(scale * matrix), scale**2 * singular_squares(matrix), rtol=1e-12)
+
+
+def test_thin_factors_are_noticed():
+    assert not is_thin(np.array([[1.0, 0.0], [1.0, 1e-3]]))
+    assert is_thin(np.array([[1.0, 0.0], [1.0, 1e-5]]))
+    assert is_thin(np.array([[1.0, 0.0], [1.0, np.nan]]))
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+def test_roots_of_matrices_that_lack_rank(rank):
+    matrix = np.random.default_rng(rank).standard_normal((3, rank))
+    root = root_of_semidefinite(matrix @ matrix.T)
+    assert (np.triu(root, 1) == 0.0).all()
+    np.testing.assert_allclose(root @ root.T, matrix @ matrix.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("thin", [1.0, 1e-50])
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_rotations_make_a_lower_triangle(n, thin):
+    rng = np.random.default_rng(n)
+    wide = np.zeros((n + 1, 2 * n))
+    wide[:n, :n], wide[n] = np.triu(rng.standard_normal((n, n))), rng.standard_normal(2 * n)
+    wide[0, 0] *= thin
+    before, volume = wide.copy(), np.abs(np.diag(wide[:n, :n])).prod()
+    rotate_to_lower(wide)
+    assert (np.triu(wide[:n], 1) == 0.0).all()
+    np.testing.assert_allclose(wide @ wide.T, before @ before.T, atol=1e-13)
+    assert np.diag(wide[:n, :n]).prod() == pytest.approx(volume, rel=1e-12)
 
 
 def test_lost_digits_are_noticed():

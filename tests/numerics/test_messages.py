@@ -217,6 +217,31 @@ def test_evidence_keeps_its_digits_under_strong_observations(curvature):
     assert value == pytest.approx(exact, rel=1e-11)
 
 
+@pytest.mark.parametrize("thin", [1e-6, 1e-12, 1e-60])
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("n_dims", [2, 3])
+def test_evidence_of_a_nearly_singular_component_keeps_its_digits(n_dims, rank, thin):
+    """What one observation says, by its marginal variance; nothing where there is none."""
+    rng = np.random.default_rng(n_dims)
+    factor, mean, at = upper_factor(positive_definite(rng, n_dims)), rng.standard_normal(n_dims), rng.standard_normal(n_dims)
+    factor[0, 0] = thin
+    message = messages.new_message(n_dims, 0)
+    load = rank * np.round(rng.standard_normal(n_dims), 1)
+    message.at[:], message.gradient[:], message.curvature[:] = at, 0.7 * load, np.outer(load, load)
+    found = messages.evidence(mean, factor, 1.0, message)
+    if rank == 0:
+        assert found == pytest.approx(0.0, abs=1e-12)
+        assert not message.gap.any()
+    else:  # one observation with residual 0.7 and variance 1, where f stands
+        solved = np.linalg.solve(factor, load)
+        variance, away = 1.0 + solved @ solved, 0.7 - load @ (mean - at)
+        expected = 0.5 * (0.7**2 - away**2 / variance - math.log(variance))
+        assert found == pytest.approx(expected, rel=1e-9)
+        np.testing.assert_allclose(message.matrix @ message.matrix.T, factor @ factor.T + np.outer(load, load), atol=1e-12)
+    roots = np.log(np.diag(message.matrix)).sum() - np.log(np.diag(factor)).sum()
+    assert roots == pytest.approx(0.5 * math.log(variance) if rank else 0.0, rel=1e-9, abs=1e-9)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_a_drawn_latent_vector_is_affine_in_its_noise_with_the_posteriors_moments(n_dims, kind):

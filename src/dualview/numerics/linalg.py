@@ -77,6 +77,60 @@ def loses_digits(factor, diagonal):
 
 
 @in_place
+def is_thin(factor):
+    """Whether a pivot of lower C is below 1e-4 of its row, or no number: C Cᵀ has lost half its digits, or all, there."""
+    for i in range(factor.shape[0]):
+        square = 0.0
+        for j in range(i + 1):
+            square += factor[i, j] * factor[i, j]
+        if not factor[i, i] * factor[i, i] > 1e-8 * square:
+            return True
+    return False
+
+
+@compiled
+def root_of_semidefinite(matrix):
+    """Lower R with R Rᵀ = matrix, which may lack rank: a pivot that has canceled to rounding errors is 0."""
+    n = matrix.shape[0]
+    root = np.zeros((n, n))
+    for j in range(n):
+        rest = matrix[j, j]
+        for k in range(j):
+            rest -= root[j, k] * root[j, k]
+        if rest > 1e-14 * matrix[j, j]:
+            root[j, j] = math.sqrt(rest)
+            for i in range(j + 1, n):
+                rest = matrix[i, j]
+                for k in range(j):
+                    rest -= root[i, k] * root[j, k]
+                root[i, j] = rest / root[j, j]
+    return root
+
+
+@compiled
+def rotate_to_lower(wide):
+    """In place: rotations of columns make the first n rows of wide lower triangular, (n + m, w), with a positive diagonal.
+
+    n = w // 2. The other rows take part. A tiny pivot of a triangular matrix among the columns keeps its digits, as a sum of
+    squares would not let it.
+    """
+    n_rows, width = wide.shape
+    for i in range(width // 2):
+        for j in range(width - 1, i, -1):
+            if wide[i, j] == 0.0:
+                continue
+            length = math.hypot(wide[i, i], wide[i, j])
+            cosine, sine = wide[i, i] / length, wide[i, j] / length
+            for k in range(i, n_rows):
+                first, second = wide[k, i], wide[k, j]
+                wide[k, i], wide[k, j] = cosine * first + sine * second, cosine * second - sine * first
+            wide[i, j] = 0.0
+        if wide[i, i] < 0.0:
+            for k in range(i, n_rows):
+                wide[k, i] = -wide[k, i]
+
+
+@in_place
 def add_to_cholesky(factor, vector):
     """In place: the factor of C Cᵀ + vector vectorᵀ, by rotations that keep digits however large the vector is.
 

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.numerics.compiling import compiled, in_place, inlined, reordered
-from dualview.numerics.linalg import factorise, solve_lower, solve_lower_transposed
+from dualview.numerics.linalg import (
+    factorise,
+    is_thin,
+    root_of_semidefinite,
+    rotate_to_lower,
+    solve_lower,
+    solve_lower_transposed,
+)
 from dualview.numerics.streams import standard_normal
 
 Array = NDArray[np.float64]
@@ -207,15 +214,39 @@ def evidence(mean, factor, ratio, message):
                 matrix[i, j] += factor[i, k] * factor[j, k]
                 prior[i] += factor[i, k] * factor[j, k] * (mean[j] - at[j])
     factorise(matrix)
+    if is_thin(matrix):
+        join_thin(mean, factor, ratio, message, prior)
+    else:
+        solve_lower(matrix, prior)
+        solve_lower(matrix, gap)
     solve_lower(matrix, towards)
-    solve_lower(matrix, prior)
-    solve_lower(matrix, gap)
     value = 0.0
     for i in range(n_dims):
         value += 0.5 * (towards[i] * towards[i] + prior[i] * (2.0 * towards[i] - gap[i]))
         value += math.log(factor[i, i] / matrix[i, i])
         gap[i] = towards[i] - gap[i]
     return value
+
+
+@compiled
+def join_thin(mean, factor, ratio, message, prior):
+    """In place: C, C⁻¹ T Tᵀ δ and C⁻¹ curvature δ for ``evidence``, where T Tᵀ + curvature has lost its digits.
+
+    With R Rᵀ = curvature, rotations G take (T, R) to (C, 0), and C⁻¹ T Tᵀ δ is the first part of (Tᵀ δ, 0) G.
+    """
+    n = mean.shape[0]
+    wide = np.zeros((n + 2, 2 * n))
+    wide[:n, :n] = factor
+    wide[:n, n:] = root_of_semidefinite(ratio * message.curvature)
+    for j in range(n):
+        for i in range(n):
+            wide[n, j] += factor[i, j] * (mean[i] - message.at[i])
+            wide[n + 1, n + j] += wide[i, n + j] * (mean[i] - message.at[i])
+    rotate_to_lower(wide)
+    for i in range(n):
+        prior[i], message.gap[i] = wide[n, i], wide[n + 1, i]
+        for j in range(n):
+            message.matrix[i, j] = wide[i, j]
 
 
 @inlined

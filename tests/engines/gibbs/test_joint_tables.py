@@ -145,13 +145,13 @@ def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatc
 
 MUTANTS = {
     "missing cells without their volume": lambda: [
-        changed(cells.log_integral, "0.5 * linear[i] * linear[i] - math.log(matrix[i, i])", "0.5 * linear[i] * linear[i]")
+        changed(cells.score_seen, "total -= math.log(pivots[i, i])", "total -= 0.0 * pivots[i, i]")
     ],
     "missing cells at the wrong side": lambda: [
-        changed(cells.draw_missing, "-dot(directions[i], projection)", "dot(directions[i], projection)")
+        changed(cells.draw_missing, "- dot(directions[i], projection)", "+ dot(directions[i], projection)")
     ],
     "missing cells one by one": lambda: [
-        changed(cells.draw_missing, "dot(directions[i], directions[j])", "dot(directions[i], directions[j]) * (i == j)")
+        changed(cells.draw_missing, "step[i] -= factor[j, i] * step[j]", "step[i] -= 0.0 * factor[j, i]")
     ],
     "rounded cells too free": lambda: [changed(cells.draw_along, "1.0 / math.sqrt(precision)", "3.0 / math.sqrt(precision)")],
     "rounded cells without the other columns": lambda: [

@@ -94,6 +94,24 @@ def test_the_choice_does_not_depend_on_what_missing_cells_hold():
     np.testing.assert_allclose(first[0], second[0], rtol=1e-9)
 
 
+def test_nearly_singular_components_keep_their_digits():
+    """The choice of a user whose whole row is missing sees nothing of a component, however thin it is and far the cells are."""
+    view, _ = record()
+    for k, thin in enumerate((1e-12, 1e-100)):
+        view.components.factors[k, 0, 0] = thin
+    view.cells.values[3] = 1e9, -1e9, 1e9
+    kernels.whiten(3, view.cells, view.vectors, view.rows)
+    table = np.zeros((2, 6))
+    for k in range(2):
+        score(table, 0, 0, 6, k, view)
+    assert np.isfinite(table).all()
+    np.testing.assert_allclose(table[:, 3], -np.log(np.linalg.det(INVERSE)), rtol=1e-9)
+    kernels.draw_cells(
+        stream_of(np.random.default_rng(1)), 3, *(part[1] for part in view.components), view.cells, view.vectors, view.rows
+    )
+    assert np.isfinite(view.vectors[3]).all()
+
+
 def many(view, u, mean, factor, n=6000):
     rng, draws = stream_of(np.random.default_rng(5)), np.empty((n, 3))
     for i in range(n):

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.numerics.compiling import compiled, in_place
-from dualview.numerics.draws import normal
+from dualview.numerics.draws import log_root
+from dualview.numerics.streams import standard_normal
 from dualview.numerics.truncated import truncated_normal
 from dualview.views.base import Array
 
@@ -97,44 +98,61 @@ def dot(first, second):
 
 
 @in_place
-def log_integral(n, matrix, linear):
-    """ln ∫ exp(−xᵀS x/2 − vᵀx) dx over n numbers; S = matrix, of which the lower half counts, v = linear; both are used up."""
-    total = 0.5 * n * math.log(2.0 * math.pi)
-    for i in range(n):
-        for j in range(i + 1):
-            rest = matrix[i, j]
-            for k in range(j):
-                rest -= matrix[i, k] * matrix[j, k]
-            matrix[i, j] = rest / matrix[j, j] if j < i else math.sqrt(rest)
-        for k in range(i):
-            linear[i] -= matrix[i, k] * linear[k]
-        linear[i] /= matrix[i, i]
-        total += 0.5 * linear[i] * linear[i] - math.log(matrix[i, i])
-    return total
+def orthogonalize(directions, factor):
+    """In place: A = F Q with F = factor upper, (n, n), and Q orthonormal, (n, …), which takes the place of A = directions.
+
+    From the last row upwards. The rows of a component's A begin with zeros, the more the later they are, so that a tiny pivot
+    of the component stays exact, where a product A Aᵀ would round it away.
+    """
+    n, width = directions.shape
+    for i in range(n - 1, -1, -1):
+        for j in range(n - 1, i, -1):
+            factor[i, j] = dot(directions[i], directions[j])
+            for k in range(width):
+                directions[i, k] -= factor[i, j] * directions[j, k]
+        factor[i, i] = math.sqrt(dot(directions[i], directions[i]))
+        for k in range(width):
+            directions[i, k] /= factor[i, i]
+
+
+@in_place
+def remove(projection, directions):
+    """In place: the part of a projection that orthonormal directions do not span."""
+    for i in range(directions.shape[0]):
+        part = dot(directions[i], projection)
+        for k in range(projection.shape[0]):
+            projection[k] -= part * directions[i, k]
 
 
 @compiled
-def integrate_out(table, offset, first, end, column, mean, factor, vectors, cells):
-    """In place on the table: from ln p(x̃ | component) to ln p(what is not missing | component), up to a constant of the user.
+def score_seen(table, offset, first, end, column, mean, factor, vectors, cells):
+    """In place on the table: + ln p(what is not missing | component), for users who miss cells, up to a constant of the user.
 
-    The part of the quadratic form that missing cells can explain, and their volume: + vᵀ S_MM⁻¹ v / 2 − ln |S_MM| / 2 +
-    |M| ln 2π / 2, with v the rows of S (x − μ) that are missing.
+    With F Q the rows of A that are missing: ln |T| − ln |F| − |p − Qᵀ Q p|²/2 + (|M| − D) ln 2π / 2, p = Tᵀ(x̃ − μ). What the
+    missing cells hold has no part in it: it is taken out of p, not out of the square of p, which may be larger by far.
     """
     n_dims = vectors.shape[1]
-    matrix, linear = np.empty((n_dims, n_dims)), np.empty(n_dims)
-    projection, rows = np.empty(n_dims), np.empty((n_dims, n_dims))
+    projection, rows, directions = np.empty(n_dims), np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
+    pivots, height = np.empty((n_dims, n_dims)), 0.0
     for d in range(n_dims):
         data_row(d, cells.inverse, factor, rows[d])
+        height += log_root(factor[d, d])
     for u in range(first, end):
         n = cells.n_missing[u]
-        if n > 0 and table[column, u - offset] > -math.inf:
+        if n == 0:
+            continue
+        total = height - 0.5 * (n_dims - n) * math.log(2.0 * math.pi)
+        if height > -math.inf:
             project(vectors[u], mean, factor, projection)
             for i in range(n):
-                row = rows[cells.columns[cells.starts[u] + i]]
-                linear[i] = dot(row, projection)
-                for j in range(i + 1):
-                    matrix[i, j] = dot(row, rows[cells.columns[cells.starts[u] + j]])
-            table[column, u - offset] += log_integral(n, matrix, linear)
+                for k in range(n_dims):
+                    directions[i, k] = rows[cells.columns[cells.starts[u] + i], k]
+            orthogonalize(directions[:n], pivots)
+            remove(projection, directions[:n])
+            for i in range(n):
+                total -= math.log(pivots[i, i])
+            total -= 0.5 * dot(projection, projection)
+        table[column, u - offset] += total
 
 
 @compiled
@@ -152,7 +170,7 @@ def draw_cells(rng, u, mean, factor, cells, vectors, rows):
 
 @compiled
 def draw_along(rng, u, cells, projection, directions):
-    """In place on values and projection: the cells of user u, whose log density is −|projection|²/2.
+    """In place on values, projection and directions: the cells of user u, whose log density is −|projection|²/2.
 
     directions (n, …): by what the projection changes for a unit of each cell.
     """
@@ -170,15 +188,16 @@ def draw_along(rng, u, cells, projection, directions):
 
 @compiled
 def draw_missing(rng, u, cells, projection, directions):
-    """In place on values and projection: the missing cells of user u, together; directions: their rows of A."""
+    """In place on values, projection and directions: the missing cells of user u, together; directions: their rows of A."""
     n = directions.shape[0]
-    matrix, step = np.empty((n, n)), np.empty(n)
+    factor, step = np.empty((n, n)), np.empty(n)
+    orthogonalize(directions, factor)
     for i in range(n):
-        step[i] = -dot(directions[i], projection)
-        for j in range(n):
-            matrix[i, j] = dot(directions[i], directions[j])
-    normal(rng, step, matrix)
-    for i in range(n):
+        step[i] = standard_normal(rng) - dot(directions[i], projection)
+        for k in range(projection.shape[0]):
+            projection[k] += step[i] * directions[i, k]
+    for i in range(n):  # the projection moves by Aᵀ δ = Qᵀ Fᵀ δ
+        for j in range(i):
+            step[i] -= factor[j, i] * step[j]
+        step[i] /= factor[i, i]
         cells.values[u, cells.columns[cells.starts[u] + i]] += step[i]
-        for j in range(projection.shape[0]):
-            projection[j] += directions[i, j] * step[i]

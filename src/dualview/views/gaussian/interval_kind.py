@@ -7,7 +7,7 @@ from dualview.numerics.dispatch import register
 from dualview.numerics.hyperprior import Hyperprior
 from dualview.views.base import Array, Base, Components
 from dualview.views.gaussian import kind
-from dualview.views.gaussian.cells import Cells, draw_cells, integrate_out, take_out
+from dualview.views.gaussian.cells import Cells, draw_cells, score_seen, take_out
 from dualview.views.gaussian.splitting import split_start
 
 
@@ -30,9 +30,13 @@ def renewed(components, cores, base, view):
 
 @compiled
 def score(table, offset, first, end, column, view):
+    n_missing, before = view.cells.n_missing, table[column, first - offset : end - offset].copy()
     kind.score(table, offset, first, end, column, view)
+    for u in range(first, end):
+        if n_missing[u] > 0:
+            table[column, u - offset] = before[u - first]
     mean, factor = view.components.means[column], view.components.factors[column]
-    integrate_out(table, offset, first, end, column, mean, factor, view.vectors, view.cells)
+    score_seen(table, offset, first, end, column, mean, factor, view.vectors, view.cells)
 
 
 @in_place
