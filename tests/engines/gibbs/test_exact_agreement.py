@@ -14,7 +14,7 @@ from checks import ACCEPT, REJECT, batch_scores, mutate, rebind
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel
 from dualview.engines.gibbs import GibbsEngine
-from dualview.engines.gibbs.apart import assignment, moves, steps
+from dualview.engines.gibbs.apart import assignment, moves, split_merge, steps
 from dualview.engines.gibbs.apart.labels import Apart
 from dualview.model import Model, State
 from dualview.numerics.streams import stream_of
@@ -156,3 +156,19 @@ def test_a_new_cluster_that_weighs_twice_as_much_is_rejected(monkeypatch: pytest
     table = rebind(moves.assign_table, assign=rebind(assignment.assign, choose_part=part))
     monkeypatch.setattr(moves, "assign_table", table)
     assert worst_score(ChineseRestaurant(), ("dp", None), 12_000) > REJECT
+
+
+SPLITS = {
+    "i and j among all, not those who agree": (
+        "(sizes.agreeing[2] - 1.0) / sizes.agreeing[1]",
+        "(sizes.customers[2] - 1.0) / sizes.customers[1]",
+    ),
+    "no chance of the other": ("ratio += math.log(chance_of_other(first, counts, splits))", "ratio += 0.0"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPLITS)
+def test_mutant_of_splits_is_rejected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(moves, "split_and_merge", mutate(split_merge.split_and_merge, *SPLITS[name]))
+    assert worst_score(ChineseRestaurant(), ("dp", None), 40_000, always_split) > REJECT

@@ -116,7 +116,7 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("name", MODELS)
 def test_sampler_leaves_the_joint_prior_as_it_is_again(name: str, seed: int) -> None:
     assert_joint(MODELS[name](), seed)
