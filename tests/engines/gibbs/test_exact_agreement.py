@@ -163,7 +163,7 @@ SPLITS = {
         "(sizes.agreeing[2] - 1.0) / sizes.agreeing[1]",
         "(sizes.customers[2] - 1.0) / sizes.customers[1]",
     ),
-    "no chance of the other": ("ratio += math.log(chance_of_other(first, counts, splits))", "ratio += 0.0"),
+    "no chance of the other": ("ratio += math.log(chance_of_other(first", "ratio += 0.0 * math.log(chance_of_other(first"),
 }
 
 

@@ -6,7 +6,6 @@ Before each sweep y_i is drawn from its normal distribution between the ends, an
 with the y_i integrated out, by slices: given them it would hardly move where intervals are wide. latent (U, q).
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,17 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.base import Array, Params, Prior
-from dualview.behaviors.likelihoods.conjugate import Conjugate
-from dualview.behaviors.likelihoods.panel import PanelRegression
+from dualview.behaviors.likelihoods.augmented import AugmentedRegression
 from dualview.numerics.compiling import compiled
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED, Hyperprior
 from dualview.numerics.messages import Terms
-from dualview.numerics.python_slices import slice_sample
 from dualview.numerics.streams import stream_of
 from dualview.numerics.truncated import truncated_normal
 from dualview.outcomes.interval import log_probability
-
-_MOST_LOG_NOISE = 600.0  # beyond it a standard deviation is out of the range of numbers
 
 
 @compiled
@@ -38,7 +33,7 @@ def draw_between(rng, low, high, sds):
 
 
 @dataclass(frozen=True)
-class IntervalRegression(PanelRegression):
+class IntervalRegression(AugmentedRegression):
     """Normal observations of one user each that are known to lie between two ends, low and high (n,).
 
     The panel's outcome is a number between them, to start from. is_open: some intervals have one end only, so that observations
@@ -93,31 +88,12 @@ class IntervalRegression(PanelRegression):
         return latent, {"noise_precision": noise}
 
     def _next_noise(self, rng: np.random.Generator, latent: Array, noise: float, own: NDArray[np.intp]) -> float:
-        width = 4.0 / math.sqrt(1.0 + 0.2 * len(own))
-        return math.exp(slice_sample(rng, self.noise_density(latent, own), math.log(noise), width))
+        return self.next_noise(rng, self.noise_density(latent, own), noise, len(own))
 
     def noise_density(self, latent: Array, own: NDArray[np.intp]) -> Callable[[float], float]:
         """Log density of ln s given the latent vectors and some observations, up to a constant, y integrated out."""
-        expected, (low, high) = self._expected(latent)[own], (self.low[own], self.high[own])
-        prior = self._working_prior
-
-        def log_density(log_noise: float) -> float:
-            if abs(log_noise) > _MOST_LOG_NOISE:
-                return -math.inf
-            noise = math.exp(log_noise)
-            likelihood = log_probability(low, high, expected, noise**-0.5).sum()
-            return float(likelihood) + prior.log_density(noise) + log_noise
-
-        return log_density
-
-    def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:  # noqa: ARG002
-        """y is drawn before each sweep."""
-        return None
-
-    @property
-    def can_approximate(self) -> bool:
-        """Not with intervals."""
-        return False
+        expected, low, high = self._expected(latent)[own], self.low[own], self.high[own]
+        return self.log_noise_density(lambda noise: float(log_probability(low, high, expected, noise**-0.5).sum()))
 
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(intervals, s | latent) up to a constant."""

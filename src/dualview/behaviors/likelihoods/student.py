@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.base import Array, Params, Prior
-from dualview.behaviors.likelihoods.conjugate import Conjugate
-from dualview.behaviors.likelihoods.panel import PanelRegression
+from dualview.behaviors.likelihoods.augmented import MOST_LOG, AugmentedRegression
 from dualview.numerics.messages import Terms
 from dualview.numerics.python_slices import slice_sample
 from dualview.outcomes.student import log_student
 
 LEAST_DOF = 1.0
 _RATE = 0.1  # of the prior of the degrees of freedom
-_MOST_LOG = 600.0  # a logarithm beyond which numbers leave their range
 
 
 def log_dof_prior(dof: Any) -> Any:
@@ -32,7 +30,7 @@ def log_dof_prior(dof: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class StudentRegression(PanelRegression):
+class StudentRegression(AugmentedRegression):
     """Observations of one user each with Student-t noise, shared by all.
 
     dof: the degrees of freedom where they are known, else they are a parameter.
@@ -69,9 +67,8 @@ class StudentRegression(PanelRegression):
         prior: Prior,  # noqa: ARG002
     ) -> tuple[Array, Params]:
         """The noise, then the degrees of freedom where they are learnt; the weights are integrated out of both."""
-        residual, dof, width = self.residual(latent), self.dof_of(params), 4.0 / math.sqrt(1.0 + 0.2 * len(self.panel.outcome))
-        start = math.log(params["noise_precision"])
-        noise = math.exp(slice_sample(rng, self.noise_density(residual, dof), start, width))
+        residual, dof = self.residual(latent), self.dof_of(params)
+        noise = self.next_noise(rng, self.noise_density(residual, dof), float(params["noise_precision"]), len(residual))
         if self.dof is not None:
             return latent, {"noise_precision": noise}
         log_dof = slice_sample(rng, self.dof_density(residual, noise), math.log(dof), 1.0)
@@ -79,35 +76,18 @@ class StudentRegression(PanelRegression):
 
     def noise_density(self, residual: Array, dof: float) -> Callable[[float], float]:
         """Log density of ln s given residuals (n,) and ν, up to a constant."""
-        prior = self._working_prior
-
-        def log_density(log_noise: float) -> float:
-            if abs(log_noise) > _MOST_LOG:
-                return -math.inf
-            noise = math.exp(log_noise)
-            return float(log_student(residual, noise**-0.5, dof).sum()) + prior.log_density(noise) + log_noise
-
-        return log_density
+        return self.log_noise_density(lambda noise: float(log_student(residual, noise**-0.5, dof).sum()))
 
     def dof_density(self, residual: Array, noise: float) -> Callable[[float], float]:
         """Log density of ln ν given residuals (n,) and s, up to a constant."""
 
         def log_density(log_dof: float) -> float:
-            if not math.log(LEAST_DOF) < log_dof < _MOST_LOG:
+            if not math.log(LEAST_DOF) < log_dof < MOST_LOG:
                 return -math.inf
             dof = math.exp(log_dof)
             return float(log_student(residual, noise**-0.5, dof).sum() + log_dof_prior(dof)) + log_dof
 
         return log_density
-
-    def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:  # noqa: ARG002
-        """Weights are drawn before each sweep."""
-        return None
-
-    @property
-    def can_approximate(self) -> bool:
-        """Not with this noise."""
-        return False
 
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(outcome, s, ν | latent) up to a constant; the weights are integrated out."""

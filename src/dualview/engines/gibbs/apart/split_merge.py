@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.engines.gibbs.moves.split_merge import all_of
+from dualview.engines.gibbs.moves.split_merge import all_of, chance_of_other, choose_other, free_column
 from dualview.numerics.compiling import compiled, in_place
-from dualview.numerics.draws import invert_cumulative
 from dualview.numerics.streams import random
 from dualview.partitions.verbs import log_another, log_cluster
 from dualview.views.verbs import (
@@ -34,7 +33,6 @@ from dualview.views.verbs import (
     total_distance,
     total_level,
     total_log_weight,
-    total_squared_distance,
 )
 
 WHOLE, SEEN, ACTING = 0, 1, 2  # what there is of a customer: both views, the observed ones, behavior
@@ -169,38 +167,6 @@ def allocate(rng, drawn, i, j, proposal, splits, apart):
 
 
 @in_place
-def nearness(own, is_set, column, to_set, splits):
-    """What a cluster weighs when one is chosen to merge with, by the distance of the averages."""
-    away = total_squared_distance(own, is_set, column, to_set, splits.seen)
-    away += total_squared_distance(own, is_set, column, to_set, splits.acting)
-    return 1e-6 + 1.0 / (1.0 + 0.1 * away) ** 4
-
-
-@in_place
-def choose_other(rng, first, counts, near, splits):
-    """A cluster other than the first, by how near it is, or −1 if there is none; and the probability that it has."""
-    total = 0.0
-    for c in range(near.shape[0]):
-        near[c] = 0.0
-        if c != first and counts.agreeing[c] > 0:
-            near[c] = nearness(first, False, c, False, splits)
-            total += near[c]
-    chosen = invert_cumulative(random(rng) * total, near)
-    return chosen, near[chosen] / total if chosen >= 0 else 0.0
-
-
-@in_place
-def chance_of_other(column, counts, splits):
-    """The probability that B would be chosen for A, were A and B there instead of the column."""
-    own = nearness(0, True, 1, True, splits)
-    total = own
-    for c in range(counts.agreeing.shape[0]):
-        if c != column and counts.agreeing[c] > 0:
-            total += nearness(0, True, c, False, splits)
-    return own / total
-
-
-@in_place
 def choose_agreeing(rng, column, n, but, apart):
     """One of n users who agree: of a column, or of all columns if it is −1, and not a certain one."""
     place, j = min(int(random(rng) * n), n - 1), 0
@@ -217,13 +183,6 @@ def log_weight(s, sizes, partition, splits):
     """ln w of a set, with what it adds to the partition's prior."""
     total = total_log_weight(s, sizes.seen[s], splits.seen) + total_log_weight(s, sizes.acting[s], splits.acting)
     return total + log_cluster(sizes.customers[s], partition)
-
-
-@in_place
-def propose(rng, s, sizes, splits):
-    """In place: the parameters of a new set."""
-    propose_each(rng, s, sizes.seen[s], splits.seen)
-    propose_each(rng, s, sizes.acting[s], splits.acting)
 
 
 @in_place
@@ -260,6 +219,40 @@ def settle(rng, new, first, second, counts, proposal, splits, apart):
         learn_each(column, apart.acts, splits.acting)
 
 
+@in_place
+def weigh_old(splitting, first, second, counts, weights, proposal, splits, partition):
+    """In place: ln w of C, or of A and B, that are clusters; these become C, where they are to be merged."""
+    sizes = proposal.sizes
+    for s in range(2, 3) if splitting else range(2):
+        column = second if s == 1 else first
+        copy_counts(counts, column, sizes, s)
+        set_column(s, column, splits)
+        weights[s] = log_weight(s, sizes, partition, splits)
+    if not splitting:
+        set_column(0, first, splits)
+        set_both_each(sizes.seen[0], second, sizes.seen[1], splits.seen)
+        set_both_each(sizes.acting[0], second, sizes.acting[1], splits.acting)
+        for count in sizes:
+            count[2] = count[0] + count[1]
+
+
+@in_place
+def weigh_new(rng, new, weights, sizes, splits, partition):
+    """In place: parameters of the sets that may become clusters, and ln w of these."""
+    for s in new:
+        propose_each(rng, s, sizes.seen[s], splits.seen)
+        propose_each(rng, s, sizes.acting[s], splits.acting)
+        weights[s] = log_weight(s, sizes, partition, splits)
+
+
+@in_place
+def begin_splits(apart):
+    """Records of the views of both kinds."""
+    state = apart.state
+    seen = split_start_each(state.z, state.counts, state.views[:-1])
+    return Splits(seen, split_start_each(apart.acts, state.counts, state.views[-1:]))
+
+
 @compiled
 def split_and_merge(rng, n_moves, apart):
     """In place on labels, counts and columns: some moves. For each there must be a free column.
@@ -268,15 +261,11 @@ def split_and_merge(rng, n_moves, apart):
     """
     state, partition = apart.state, apart.state.partition
     n_users, n_columns, n_splits, n_merges = state.z.shape[0], state.counts.shape[0], 0, 0
-    counts, n_agreeing, n_clusters = count_columns(n_columns, apart), 0, 0
-    for c in range(n_columns):
-        n_agreeing += counts.agreeing[c]
-        n_clusters += counts.customers[c] > 0
+    counts = count_columns(n_columns, apart)
+    n_agreeing, n_clusters = counts.agreeing.sum(), (counts.customers > 0).sum()
     if n_moves == 0 or n_agreeing < 2:
         return n_splits, n_merges
-    splits = Splits(
-        split_start_each(state.z, state.counts, state.views[:-1]), split_start_each(apart.acts, state.counts, state.views[-1:])
-    )
+    splits = begin_splits(apart)
     if not all_of(splittable_each(splits.seen)) or not all_of(splittable_each(splits.acting)):
         return n_splits, n_merges
     weights, near, room = np.empty(3), np.empty(n_columns), np.empty((3, 2 * n_users), dtype=np.int64)
@@ -287,46 +276,29 @@ def split_and_merge(rng, n_moves, apart):
         splitting, first, chance = random(rng) < 0.5, state.z[i], 1.0
         second = first
         if not splitting:
-            second, chance = choose_other(rng, first, counts, near, splits)
+            second, chance = choose_other(rng, first, counts.agreeing, near, splits.seen + splits.acting)
         n_choices = counts.agreeing[second] - splitting if second >= 0 else 0
         if n_choices == 0:
             continue
         j = choose_agreeing(rng, second, n_choices, i, apart)
         log_uniform, log_sides = math.log(1.0 - random(rng)), 0.0
-        old, new = (range(2, 3), range(2)) if splitting else (range(2), range(2, 3))  # sets that are clusters, and that may be
+        new = range(2) if splitting else range(2, 3)  # sets that may become clusters
         if splitting:
             log_sides = allocate(rng, splitting, i, j, proposal, splits, apart)
-        for s in old:
-            column = second if s == 1 else first
-            copy_counts(counts, column, sizes, s)
-            set_column(s, column, splits)
-            weights[s] = log_weight(s, sizes, partition, splits)
-        if not splitting:
-            set_column(0, first, splits)
-            set_both_each(sizes.seen[0], second, sizes.seen[1], splits.seen)
-            set_both_each(sizes.acting[0], second, sizes.acting[1], splits.acting)
-            sizes.customers[2] = sizes.customers[0] + sizes.customers[1]
-            sizes.seen[2] = sizes.seen[0] + sizes.seen[1]
-            sizes.acting[2] = sizes.acting[0] + sizes.acting[1]
-            sizes.agreeing[2] = sizes.agreeing[0] + sizes.agreeing[1]
-        for s in new:
-            propose(rng, s, sizes, splits)
-            weights[s] = log_weight(s, sizes, partition, splits)
+        weigh_old(splitting, first, second, counts, weights, proposal, splits, partition)
+        weigh_new(rng, new, weights, sizes, splits, partition)
         ratio = log_another(n_clusters if splitting else n_clusters - 1, partition) + weights[0] + weights[1] - weights[2]
         ratio += math.log(chance * (sizes.agreeing[2] - 1.0) / sizes.agreeing[1])
         # A split still lacks c, and a merge q_z. Both are at most 1, so what is refused without them would be with them.
         if splitting and log_uniform < ratio - log_sides:
-            ratio += math.log(chance_of_other(first, counts, splits))
+            ratio += math.log(chance_of_other(first, counts.agreeing, splits.seen + splits.acting))
         elif not splitting and log_uniform < -ratio:
             log_sides = allocate(rng, splitting, i, j, proposal, splits, apart)
         if not log_uniform < (ratio - log_sides if splitting else log_sides - ratio):
             continue
-        n_splits, n_merges = n_splits + splitting, n_merges + (not splitting)
-        n_clusters += 1 if splitting else -1
+        n_splits, n_merges, n_clusters = n_splits + splitting, n_merges + (not splitting), n_clusters + 2 * splitting - 1
         if splitting:
-            second = 0
-            while state.counts[second] >= 0:
-                second += 1
+            second = free_column(state.counts)
         else:
             state.counts[second] = -1
             copy_counts(no_counts(1), 0, counts, second)

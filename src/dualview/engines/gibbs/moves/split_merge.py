@@ -156,13 +156,20 @@ def weight_of_column(s, column, n, log_weights, partition, splits):
 
 
 @in_place
+def free_column(counts):
+    """The first column that is neither a cluster nor an auxiliary component."""
+    column = 0
+    while counts[column] >= 0:
+        column += 1
+    return column
+
+
+@in_place
 def relabel(splitting, first, second, j, proposal, state):
     """In place: the clusters of A and B, or of C, in place of what there was. Returns the columns of A (or C) and B."""
     z, counts, sizes = state.z, state.counts, proposal.sizes
     if splitting:
-        second = 0
-        while counts[second] >= 0:
-            second += 1
+        second = free_column(counts)
         counts[first], counts[second] = sizes[0], sizes[1]
         z[j] = second
     else:
