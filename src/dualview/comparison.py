@@ -12,7 +12,7 @@ from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors.base import Forecast
+from dualview.behaviors.records import Forecast
 from dualview.errors import InputError
 from dualview.mixture import DualViewMixture
 from dualview.posterior.left_out import left_out_densities

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors import Likelihood
-from dualview.behaviors.base import Params, check_inherits
+from dualview.behaviors.base import check_inherits
+from dualview.behaviors.records import Params
 from dualview.numerics.hyperprior import SPREADS
 from dualview.partitions.agreement import Agreement, AgreementPrior, count_customers, draw_labels
 from dualview.partitions.priors import PartitionPrior

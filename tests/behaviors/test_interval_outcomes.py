@@ -7,9 +7,9 @@ from scipy.stats import kstest, norm, truncnorm
 
 import dualview as dv
 from dualview.behaviors import behavior_from
-from dualview.behaviors.base import LatentPrior
 from dualview.behaviors.likelihoods.interval import IntervalRegression, draw_between
 from dualview.behaviors.recorded import inside
+from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED
 from dualview.numerics.streams import stream_of

@@ -10,8 +10,8 @@ from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
 
 import dualview as dv
-from dualview.behaviors import left_out as module
-from dualview.behaviors.base import LatentPrior
+from dualview.behaviors import answers_left_out, left_out, threads_left_out
+from dualview.behaviors.records import LatentPrior
 
 N_USERS = 6
 NOISE = 1.7
@@ -83,7 +83,7 @@ def test_threads_are_left_out_of_the_joint_distribution(n_threads: int, pooled: 
 
 def test_large_forums_integrate_the_participants_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given the vectors of everybody else and the means of clusters, which are then known numbers."""
-    monkeypatch.setattr(module, "MOST_WHOLE", 1)
+    monkeypatch.setattr(threads_left_out, "MOST_WHOLE", 1)
     rng, prior = np.random.default_rng(2), prior_of(False)
     participation, outcome = rng.integers(0, 2, (9, N_USERS)) * rng.uniform(0.5, 1.5, (9, N_USERS)), rng.standard_normal(9)
     latent = rng.standard_normal((N_USERS, 1))
@@ -156,7 +156,7 @@ def test_many_dimensions_by_importance_sampling_agree_with_the_quadrature(monkey
         rng.integers(0, N_USERS, 15), rng.standard_normal((15, 2)), rng.random(15) < 0.5, n_users=N_USERS
     )
     exact = behavior.left_out().laws(prior, {}, np.zeros((N_USERS, 2))).log_density(behavior.outcome)
-    monkeypatch.setattr(module, "_NODES", {})
+    monkeypatch.setattr(answers_left_out, "_NODES", {})
     sampled = behavior.left_out().laws(prior, {}, np.zeros((N_USERS, 2))).log_density(behavior.outcome)
     np.testing.assert_allclose(sampled, exact, atol=0.05)
     assert np.abs(sampled - exact).max() > 0
@@ -176,7 +176,7 @@ def test_randomised_levels_of_answers_are_uniform() -> None:
     rng = np.random.default_rng(6)
     chances = rng.random(4000)
     values = (rng.random(4000) < chances).astype(float)
-    laws = module.BinaryLaws(values, np.log(np.where(values == 1, chances, 1 - chances)))
+    laws = left_out.BinaryLaws(values, np.log(np.where(values == 1, chances, 1 - chances)))
     standard = laws.standardised(rng, values)
     assert abs(standard.mean()) * np.sqrt(4000) < 4.5
     assert abs(standard.std() - 1) * np.sqrt(8000) < 4.5

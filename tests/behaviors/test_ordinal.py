@@ -7,8 +7,8 @@ from scipy.special import expit, log_expit
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import dualview as dv
-from dualview.behaviors.base import LatentPrior
 from dualview.behaviors.likelihoods.ordinal import CutPrior, OrdinalPanel
+from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError
 from dualview.numerics.python_slices import slice_sample
 from dualview.outcomes import LevelMixture, Levels, OrdinalOutcome, Parts

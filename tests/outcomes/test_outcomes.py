@@ -6,7 +6,7 @@ from scipy import sparse, stats
 from scipy.special import logsumexp
 
 import dualview as dv
-from dualview.behaviors.base import Forecast
+from dualview.behaviors.records import Forecast
 from dualview.comparison import log_likelihoods
 from dualview.errors import InputError
 from dualview.outcomes import BinaryOutcome, ChoiceMixture, Mixture, NormalMixture, NormalOutcome, Outcome

@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import log_expit
 
-from dualview.behaviors.base import Array, Forecast, Likelihood, Params, SampledEvidence
+from dualview.behaviors.answers_left_out import AnswersLeftOut
+from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Factor, Scales
-from dualview.behaviors.left_out import AnswersLeftOut
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
+from dualview.behaviors.records import Array, Forecast, Params, SampledEvidence
 from dualview.checks import column_names, index_names, numbers, varies
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import lsmr
 
-from dualview.behaviors.base import Array, Likelihood, Params
+from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.effects import EffectUnits, WithEffects
 from dualview.behaviors.likelihoods.effects_draw import SparseDesign
+from dualview.behaviors.records import Array, Params
 from dualview.checks import check_range, column_names, names_text, numbers, refuse_repeated_columns, varies
 from dualview.errors import InputError
 from dualview.files.digests import digest

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import ndtri
 
-from dualview.behaviors.base import Array, LatentPrior, LeftOut, LeftOutLaws, Params
 from dualview.behaviors.left_out import PanelLeftOut
 from dualview.behaviors.likelihoods.interval import draw_between
 from dualview.behaviors.panel import with_field
 from dualview.behaviors.recorded import Recorded
+from dualview.behaviors.records import Array, LatentPrior, LeftOut, LeftOutLaws, Params
 from dualview.numerics.streams import stream_of
 from dualview.outcomes.interval import log_probability
 from dualview.outcomes.truncated_normal import quantiles

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Array, SampledEvidence
 from dualview.behaviors.likelihoods.interval import IntervalRegression
 from dualview.behaviors.likelihoods.panel import PanelRegression
 from dualview.behaviors.panel import Panel
 from dualview.behaviors.recorded import Recorded
+from dualview.behaviors.records import Array, SampledEvidence
 from dualview.outcomes.interval import log_probability
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from dualview.behaviors.base import Array
 from dualview.behaviors.likelihoods.student import LEAST_DOF
+from dualview.behaviors.records import Array
 from dualview.checks import numbers, positive_number
 from dualview.errors import InputError
 

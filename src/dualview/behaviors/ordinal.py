@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
-from dualview.behaviors.base import Array, Forecast, Likelihood, Params, SampledEvidence
+from dualview.behaviors.base import Likelihood
 from dualview.behaviors.binary import COMMON_SD, GROUP_SD
 from dualview.behaviors.effects import Scales
 from dualview.behaviors.likelihoods.ordinal import AnswerRows, CutPrior, Known, OrdinalPanel, log_gap
 from dualview.behaviors.ordinal_left_out import OrdinalLeftOut
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
+from dualview.behaviors.records import Array, Forecast, Params, SampledEvidence
 from dualview.checks import index_names, varies
 from dualview.errors import InputError
 from dualview.outcomes import Levels, OrdinalOutcome

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, ndtri
 
-from dualview.behaviors.base import Array, LatentPrior, LeftOut, LeftOutLaws, Params
-from dualview.behaviors.left_out import Answers, quadrature
+from dualview.behaviors.answers_left_out import Answers, quadrature
 from dualview.behaviors.likelihoods.ordinal import AnswerRows, log_gap
+from dualview.behaviors.records import Array, LatentPrior, LeftOut, LeftOutLaws, Params
 from dualview.outcomes import Levels
 
 

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Array, Behavior, Params, fold_positions
+from dualview.behaviors.base import Behavior, fold_positions
 from dualview.behaviors.effects import Effects
 from dualview.behaviors.likelihoods.likely import likely_prior
+from dualview.behaviors.records import Array, Params
 from dualview.checks import column_names, names_text, numbers, refuse_repeated_columns, whole_number
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest

@@ -6,7 +6,7 @@ participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
@@ -14,22 +14,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Behavior, Evidence, Forecast, LatentPrior, Params, SampledEvidence, fold_positions
+from dualview.behaviors.base import Behavior, fold_positions
 from dualview.behaviors.effects import Effects
-from dualview.behaviors.left_out import MOST_WHOLE, ThreadsLeftOut
 from dualview.behaviors.likelihoods.grouped_threads import GroupedThreads
 from dualview.behaviors.likelihoods.restricted import likely_prior
 from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.behaviors.likelihoods.threads import ThreadRegression
+from dualview.behaviors.records import Evidence, Forecast, LatentPrior, Params, SampledEvidence
+from dualview.behaviors.threads_given import (
+    Named,
+    check_coefficient_prior,
+    checked_covariates,
+    checked_outcome,
+    checked_users,
+    matched_columns,
+    width_message,
+)
+from dualview.behaviors.threads_left_out import MOST_WHOLE, ThreadsLeftOut
 from dualview.checks import (
-    check_range,
     column_names,
     index_names,
     names_text,
-    numbers,
     participation_matrix,
     positive_number,
-    refuse_repeated_columns,
     rows_text,
     varies,
 )
@@ -93,11 +100,14 @@ class SharedOutcome(Behavior):
         ridge: float = 0.01,
     ) -> None:
         self.participation = participation_matrix(participation)
-        self.users = self._checked_users(column_names(participation) if users is None else users)
+        names = column_names(participation) if users is None else users
+        self.users = checked_users(names, self.participation.shape[1])
         self.observation_ids = index_names(participation)
-        self.outcome = None if outcome is None else self._checked_outcome(outcome)
+        self.outcome = None if outcome is None else checked_outcome(outcome, self.participation.shape)
         self.covariate_names = column_names(covariates)
-        self.covariates = None if covariates is None else self._checked_covariates(covariates)
+        self.covariates = (
+            None if covariates is None else checked_covariates(covariates, self.covariate_names, self.n_observations)
+        )
         if not isinstance(intercept, bool | np.bool_):
             raise InputError(f"intercept must be True or False; got {intercept!r}.")
         self.intercept = bool(intercept)
@@ -106,46 +116,7 @@ class SharedOutcome(Behavior):
         self.ridge = positive_number(ridge, "ridge")
         self.effects = Effects.of(self.n_observations, None, groups, None, None)
         if coefficient_prior is not None:
-            self._check_coefficient_prior(coefficient_prior)
-
-    def _checked_outcome(self, outcome: Any) -> Array:
-        values = numbers(outcome, "outcome", n_dims=1)
-        if len(values) != self.n_observations:
-            raise InputError(_shape_message(self.participation.shape, len(values)))
-        return values
-
-    def _checked_covariates(self, covariates: Any) -> Array:
-        refuse_repeated_columns(covariates, "covariates")
-        values = numbers(covariates, "covariates", n_dims=2)
-        if len(values) != self.n_observations:
-            raise InputError(f"covariates must have a row per thread, {self.n_observations}; got {len(values)}.")
-        names = self.covariate_names or [f"x{c}" for c in range(values.shape[1])]
-        check_range(np.abs(values).max(axis=0), "covariates", names)
-        return values
-
-    def _check_coefficient_prior(self, prior: Any) -> None:
-        if not isinstance(prior, GaussianPrior):
-            raise InputError(
-                f"coefficient_prior must be a GaussianPrior(mean, covariance) or None; got {type(prior).__name__}."
-            )
-        if not self.coefficient_names:
-            raise InputError(
-                "coefficient_prior is over intercept and covariates; there are none. Set intercept=True, or drop it."
-            )
-        prior.check_size(len(self.coefficient_names), f"coefficient_prior over ({', '.join(self.coefficient_names)})")
-
-    def _checked_users(self, users: Sequence[Any] | None) -> list[str] | None:
-        if users is None:
-            return None
-        ids = [str(user) for user in users]
-        if len(ids) != self.participation.shape[1]:
-            raise InputError(
-                f"users must name each of the {self.participation.shape[1]} columns of participation; got {len(ids)} names."
-            )
-        if len(set(ids)) < len(ids):
-            repeated = sorted({user for user in ids if ids.count(user) > 1})
-            raise InputError(f"users must differ; more than once: {', '.join(repeated[:5])}.")
-        return ids
+            check_coefficient_prior(coefficient_prior, self.coefficient_names)
 
     def aligned(self, users: Sequence[str]) -> "SharedOutcome":
         """The same threads with the users in this order."""
@@ -458,11 +429,13 @@ class SharedOutcome(Behavior):
         """New threads, checked to be of the users of the fit and n_new others, with the same covariates."""
         threads = new if isinstance(new, SharedOutcome) else SharedOutcome(new, intercept=self.intercept)
         if self.users is not None and threads.users is not None:
-            threads = _matched(threads, self.users, n_new)
+            columns, users = matched_columns(threads.participation, threads.users, self.users, n_new)
+            threads = replace_participation(threads, columns)
+            threads.users = users
         n_known, width = len(self), len(threads)
         alone = n_new > 0 and width == n_new
         if not alone and width != n_known + n_new:
-            raise InputError(_width_message(threads, n_known, n_new))
+            raise InputError(width_message(threads.participation.shape, n_known, n_new))
         if threads.coefficient_names != self.coefficient_names:
             raise InputError(
                 f"New threads must have the coefficients of the fit, {self.coefficient_names or 'none'}; got "
@@ -522,66 +495,8 @@ class SharedOutcome(Behavior):
         return GroupedThreads(**parts, bounds=n_common + effects.bounds, scales=np.full(len(effects.factors), spread))
 
 
-@dataclass(frozen=True)
-class Named:
-    """An array with column names, for rebuilding a behavior from a part of itself."""
-
-    values: Array
-    columns: list[str] | None
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.asarray(self.values, dtype=dtype)
-
-
 def replace_participation(threads: SharedOutcome, participation: Any) -> SharedOutcome:
     """The same threads with other columns of users."""
     wider = copy.copy(threads)
     wider.participation = participation
     return wider
-
-
-def _matched(threads: SharedOutcome, known: list[str], n_new: int) -> SharedOutcome:
-    """The threads with the columns of the fit's users in the fit's order, by id, then those of n_new others as they come."""
-    assert threads.users is not None
-    column = {user: u for u, user in enumerate(threads.users)}
-    fitted = set(known)
-    new = [user for user in threads.users if user not in fitted]
-    if len(new) != n_new:
-        names = ", ".join(new[:5]) or "none"
-        raise InputError(
-            f"New threads have {len(new)} user(s) unknown to the fit ({names}) and there are features of {n_new}: give X_new a "
-            "row for each, in the order of their columns, or leave out the threads they take part in."
-        )
-    given = sparse.csc_array(threads.participation)
-    silent = sparse.csc_array((threads.n_observations, 1))
-    columns = [given[:, [column[user]]] if user in column else silent for user in [*known, *new]]
-    result = replace_participation(threads, sparse.csr_array(sparse.hstack(columns, format="csr")))
-    result.users = [*known, *new]
-    return result
-
-
-def _width_message(threads: SharedOutcome, n_known: int, n_new: int) -> str:
-    width = len(threads)
-    message = (
-        f"New threads must be of the {n_known} users of the fit, (n_threads, {n_known}); got {threads.participation.shape}."
-    )
-    if n_new:
-        message = (
-            f"New threads must have a column for each of the {n_known} users of the fit and then for each of the {n_new} new "
-            f"users, {n_known + n_new} in all; got {width}."
-        )
-    elif threads.n_observations == n_known:
-        message += " It looks transposed: pass participation.T."
-    elif width > n_known:
-        message += (
-            f" Columns {n_known} to {width - 1} are users unknown to the fit: give their features as X_new, or leave out the "
-            "threads they take part in."
-        )
-    return message
-
-
-def _shape_message(shape: tuple[int, ...], n_outcomes: int) -> str:
-    message = f"participation must be (n_threads, n_users) with n_threads = {n_outcomes}, the length of outcome; got {shape}."
-    if shape[1] == n_outcomes:
-        return f"{message} It looks transposed: pass participation.T."
-    return f"{message} Give each row of participation one outcome."

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from dualview.behaviors.base import Array, LatentPrior, LeftOut, LeftOutLaws, Params, SampledEvidence
 from dualview.behaviors.left_out import PanelLeftOut
 from dualview.behaviors.panel import Panel, with_field
+from dualview.behaviors.records import Array, LatentPrior, LeftOut, LeftOutLaws, Params, SampledEvidence
 from dualview.outcomes.student import log_smeared_student, log_student, weight_nodes
 
 _SEED = 26  # of weights

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.covariance import ledoit_wolf
 
-from dualview.behaviors.base import Array, ClusterNoise, Evidence, Forecast, LatentPrior, Likelihood, Params, SampledEvidence
+from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Scales
 from dualview.behaviors.interval_left_out import IntervalLeftOut
 from dualview.behaviors.interval_regression import Ends, Frame, interval_evidence, interval_regression
@@ -22,6 +22,7 @@ from dualview.behaviors.likelihoods.student import StudentRegression
 from dualview.behaviors.noise_options import checked_noise, positive_rows, refuse_learnt_noise
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
+from dualview.behaviors.records import Array, ClusterNoise, Evidence, Forecast, LatentPrior, Params, SampledEvidence
 from dualview.behaviors.student_left_out import StudentLeftOut, student_evidence
 from dualview.checks import index_names, positive_number, varies
 from dualview.errors import DataWarning, InputError

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import ClusterNoise
+from dualview.behaviors.records import ClusterNoise
 from dualview.posterior.category_shares import CategoryShares
 from dualview.posterior.disagreement import Customers
 from dualview.posterior.followed import followed, slopes_of

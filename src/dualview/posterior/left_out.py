@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior
-from dualview.behaviors.base import LatentPrior, LeftOutLaws
+from dualview.behaviors.records import LatentPrior, LeftOutLaws
 from dualview.posterior.followed import followed, slopes_of
 from dualview.posterior.observed_cells import complete_features
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dualview.behaviors import Behavior
-from dualview.behaviors.base import Evidence, SampledEvidence
+from dualview.behaviors.records import Evidence, SampledEvidence
 from dualview.errors import InputError
 from dualview.posterior.candidates import Candidates, Features
 from dualview.posterior.left_out import LatentPriors

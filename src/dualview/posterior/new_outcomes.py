@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors.base import Forecast
+from dualview.behaviors.records import Forecast
 from dualview.errors import InputError
 from dualview.outcomes import Mixture, Parts
 from dualview.posterior.new_users import NewUsers

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors.base import ClusterNoise, Evidence, SampledEvidence
+from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import NormalMixture
 from dualview.posterior.candidates import MOST_CELLS, SEED, Candidates, Features, OpenedFeatures, gaussians_of

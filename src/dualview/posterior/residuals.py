@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior
-from dualview.behaviors.base import LeftOut
+from dualview.behaviors.records import LeftOut
 from dualview.posterior.left_out import LatentPriors
 from dualview.posterior.observed_cells import complete_features
 from dualview.posterior.posterior import Posterior

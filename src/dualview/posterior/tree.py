@@ -16,7 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior
-from dualview.behaviors.base import Forecast
+from dualview.behaviors.records import Forecast
 from dualview.chains.storage import Store
 from dualview.checks import whole_number
 from dualview.columns import Cells

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dualview.behaviors.base import Prior
 from dualview.behaviors.likelihoods import effects_draw
 from dualview.behaviors.likelihoods.effects import EffectUnits, GroupSpread, WithEffects, log_tau_density
 from dualview.behaviors.likelihoods.effects_draw import Drawn, EffectsDraw, SparseDesign, draw_with_vectors, owners_of, times
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel
+from dualview.behaviors.records import Prior
 from dualview.distributions import Normal
 from dualview.units import Whitening
 

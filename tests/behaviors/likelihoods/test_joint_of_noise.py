@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from checks import ACCEPT, REJECT, worst
-from dualview.behaviors.base import Prior
 from dualview.behaviors.likelihoods import interval, student
 from dualview.behaviors.likelihoods.interval import IntervalRegression
 from dualview.behaviors.likelihoods.panel import NoisePrior
 from dualview.behaviors.likelihoods.student import StudentRegression
 from dualview.behaviors.panel import Panel
+from dualview.behaviors.records import Prior
 
 N_USERS = 4
 USER = np.array([1, 2, 2, 3, 1, 3, 3, 2])  # user 0 has no observations

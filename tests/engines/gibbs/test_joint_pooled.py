@@ -28,8 +28,8 @@ from checks import (
     working_state,
     worst,
 )
-from dualview.behaviors.base import Prior
 from dualview.behaviors.likelihoods import threads as thread_regression
+from dualview.behaviors.records import Prior
 from dualview.engines.gibbs import GibbsEngine, blocks, engine, steps
 from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model, State

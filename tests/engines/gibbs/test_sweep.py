@@ -8,10 +8,11 @@ import pytest
 
 import dualview as dv
 from checks import REJECT, assert_joint, joint_test, working_state, worst
-from dualview.behaviors.base import Likelihood, Params, Prior, Terms
+from dualview.behaviors.base import Likelihood, Terms
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.regression import ByConjugateGradients
+from dualview.behaviors.records import Params, Prior
 from dualview.chains.storage import Store
 from dualview.engines.gibbs import GibbsEngine, steps
 from dualview.engines.gibbs.engine import run_by_blocks

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dualview.behaviors.base import Params
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.panel import PanelRegression
+from dualview.behaviors.records import Params
 from dualview.numerics.messages import Terms
 from dualview.numerics.python_slices import slice_sample
 

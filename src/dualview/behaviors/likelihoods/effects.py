@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import lsmr
 
-from dualview.behaviors.base import Array, Likelihood, Params, Prior, Recentered
+from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.effects_draw import Drawn, SparseDesign, draw_with_vectors, times
 from dualview.behaviors.likelihoods.logit_location import Locations
+from dualview.behaviors.records import Array, Params, Prior, Recentered
 from dualview.distributions import Normal
 from dualview.numerics.compiling import compiled
 from dualview.numerics.hyperprior import Hyperprior

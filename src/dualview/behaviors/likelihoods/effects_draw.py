@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from dualview.behaviors.base import Array, Prior
 from dualview.behaviors.likelihoods.systems import solve
+from dualview.behaviors.records import Array, Prior
 from dualview.errors import DegenerateError
 from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.linalg import factorise, loses_digits, solve_lower, solve_lower_transposed

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Params, Prior, Recentered
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.effects import Confounded, GroupSpread, log_half_t
 from dualview.behaviors.likelihoods.regression import ByCoefficients, ByConjugateGradients, CoefficientDraw
 from dualview.behaviors.likelihoods.threads import ThreadRegression
+from dualview.behaviors.records import Params, Prior, Recentered
 from dualview.distributions import Normal
 from dualview.numerics.messages import Terms
 

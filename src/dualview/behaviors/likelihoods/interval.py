@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Array, Params, Prior
 from dualview.behaviors.likelihoods.augmented import AugmentedRegression
+from dualview.behaviors.records import Array, Params, Prior
 from dualview.numerics.compiling import compiled
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED, Hyperprior
 from dualview.numerics.messages import Terms

@@ -7,8 +7,9 @@ likelihood's own draws of vectors and parameters stand for the expectation. late
 
 import numpy as np
 
-from dualview.behaviors.base import Array, Likelihood, Prior
+from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.effects_draw import redraw_vectors
+from dualview.behaviors.records import Array, Prior
 from dualview.units import GaussianPrior, Whitening
 
 _SEARCH, _AVERAGE = 200, 200  # iterations that follow the last draw, and that average over all since

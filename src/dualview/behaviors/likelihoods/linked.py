@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Likelihood, Params, Prior, Recentered
+from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.logit_location import Locations
+from dualview.behaviors.records import Params, Prior, Recentered
 from dualview.distributions import G, Normal
 from dualview.numerics.hyperprior import Hyperprior
 from dualview.numerics.messages import Terms

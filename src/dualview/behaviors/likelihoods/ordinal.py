@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logit
 
-from dualview.behaviors.base import Array, Likelihood, Params, Prior
+from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods import logit_location
 from dualview.behaviors.likelihoods.logit_location import Answers, Locations
 from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
+from dualview.behaviors.records import Array, Params, Prior
 from dualview.numerics import polya_gamma
 from dualview.numerics.hyperprior import FINITE_VARIANCES
 from dualview.numerics.messages import Terms

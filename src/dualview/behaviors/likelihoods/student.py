@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Array, Params, Prior
 from dualview.behaviors.likelihoods.augmented import MOST_LOG, AugmentedRegression
+from dualview.behaviors.records import Array, Params, Prior
 from dualview.numerics.messages import Terms
 from dualview.numerics.python_slices import slice_sample
 from dualview.outcomes.student import log_student

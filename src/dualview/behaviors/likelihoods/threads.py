@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Likelihood, Params, Prior
+from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.regression import CoefficientDraw, coefficient_draw, normal_equations
 from dualview.behaviors.likelihoods.soft_many_threads import ManyEquations, SoftManyThreads
 from dualview.behaviors.likelihoods.soft_threads import SoftThreads, ThreadEquations
+from dualview.behaviors.records import Params, Prior
 from dualview.distributions import G
 from dualview.numerics.messages import Terms
 from dualview.units import Whitening

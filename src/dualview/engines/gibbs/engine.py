@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Params, Prior
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
+from dualview.behaviors.records import Params, Prior
 from dualview.engines.base import Engine, Info
 from dualview.engines.gibbs import blocks, steps
 from dualview.engines.gibbs.apart import steps as apart_steps

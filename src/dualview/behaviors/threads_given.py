@@ -1,0 +1,109 @@
+"""What is given of threads: checks of it, and columns of new threads matched with the users of a fit by their ids."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dualview.checks import check_range, numbers, refuse_repeated_columns
+from dualview.errors import InputError
+from dualview.units import GaussianPrior
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Named:
+    """An array with column names, for rebuilding a behavior from a part of itself."""
+
+    values: Array
+    columns: list[str] | None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.values, dtype=dtype)
+
+
+def checked_outcome(outcome: Any, shape: tuple[int, ...]) -> Array:
+    """Outcomes (T,), one for each thread of a participation matrix of this shape."""
+    values = numbers(outcome, "outcome", n_dims=1)
+    if len(values) != shape[0]:
+        raise InputError(_shape_message(shape, len(values)))
+    return values
+
+
+def checked_covariates(covariates: Any, names: list[str] | None, n_threads: int) -> Array:
+    """Covariates (T, C) of n_threads threads."""
+    refuse_repeated_columns(covariates, "covariates")
+    values = numbers(covariates, "covariates", n_dims=2)
+    if len(values) != n_threads:
+        raise InputError(f"covariates must have a row per thread, {n_threads}; got {len(values)}.")
+    check_range(np.abs(values).max(axis=0), "covariates", names or [f"x{c}" for c in range(values.shape[1])])
+    return values
+
+
+def check_coefficient_prior(prior: Any, names: list[str]) -> None:
+    """A prior over the coefficients of these names."""
+    if not isinstance(prior, GaussianPrior):
+        raise InputError(f"coefficient_prior must be a GaussianPrior(mean, covariance) or None; got {type(prior).__name__}.")
+    if not names:
+        raise InputError("coefficient_prior is over intercept and covariates; there are none. Set intercept=True, or drop it.")
+    prior.check_size(len(names), f"coefficient_prior over ({', '.join(names)})")
+
+
+def checked_users(users: Sequence[Any] | None, n_columns: int) -> list[str] | None:
+    """Ids of the columns of a participation matrix, if they have any."""
+    if users is None:
+        return None
+    ids = [str(user) for user in users]
+    if len(ids) != n_columns:
+        raise InputError(f"users must name each of the {n_columns} columns of participation; got {len(ids)} names.")
+    if len(set(ids)) < len(ids):
+        repeated = sorted({user for user in ids if ids.count(user) > 1})
+        raise InputError(f"users must differ; more than once: {', '.join(repeated[:5])}.")
+    return ids
+
+
+def matched_columns(participation: Any, users: list[str], known: list[str], n_new: int) -> tuple[Any, list[str]]:
+    """Columns of the fit's users in the fit's order, by id, then those of n_new others as they come; and the ids of both."""
+    column = {user: u for u, user in enumerate(users)}
+    fitted = set(known)
+    new = [user for user in users if user not in fitted]
+    if len(new) != n_new:
+        names = ", ".join(new[:5]) or "none"
+        raise InputError(
+            f"New threads have {len(new)} user(s) unknown to the fit ({names}) and there are features of {n_new}: give X_new a "
+            "row for each, in the order of their columns, or leave out the threads they take part in."
+        )
+    given = sparse.csc_array(participation)
+    silent = sparse.csc_array((given.shape[0], 1))
+    columns = [given[:, [column[user]]] if user in column else silent for user in [*known, *new]]
+    return sparse.csr_array(sparse.hstack(columns, format="csr")), [*known, *new]
+
+
+def width_message(shape: tuple[int, ...], n_known: int, n_new: int) -> str:
+    """What is wrong with new threads whose participation has this shape."""
+    n_threads, width = shape
+    message = f"New threads must be of the {n_known} users of the fit, (n_threads, {n_known}); got {shape}."
+    if n_new:
+        message = (
+            f"New threads must have a column for each of the {n_known} users of the fit and then for each of the {n_new} new "
+            f"users, {n_known + n_new} in all; got {width}."
+        )
+    elif n_threads == n_known:
+        message += " It looks transposed: pass participation.T."
+    elif width > n_known:
+        message += (
+            f" Columns {n_known} to {width - 1} are users unknown to the fit: give their features as X_new, or leave out the "
+            "threads they take part in."
+        )
+    return message
+
+
+def _shape_message(shape: tuple[int, ...], n_outcomes: int) -> str:
+    message = f"participation must be (n_threads, n_users) with n_threads = {n_outcomes}, the length of outcome; got {shape}."
+    if shape[1] == n_outcomes:
+        return f"{message} It looks transposed: pass participation.T."
+    return f"{message} Give each row of participation one outcome."
