@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
+from dualview import cli
 from dualview.errors import InputError
 from dualview.posterior import candidates, crossings
 from dualview.posterior.candidates import Candidates
@@ -19,13 +20,13 @@ N_USERS, N_EACH = 60, 5
 SHORT: dict[str, Any] = {"n_warmup": 150, "n_draws": 150, "n_chains": 2, "random_state": 1}
 
 
-def world(seed: int = 0, share: float = 0.75) -> tuple[np.ndarray, dv.UserRegression, np.ndarray, np.ndarray]:
+def world(seed: int = 0, share: float = 0.75, spread: float = 0.4) -> tuple[np.ndarray, dv.UserRegression, np.ndarray, np.ndarray]:
     """Features of three clusters; behavior of the same clusters, some users acting as another one."""
     rng = np.random.default_rng(seed)
     looks = np.arange(N_USERS) % 3
     acts = np.where(rng.random(N_USERS) < share, looks, rng.integers(0, 3, N_USERS))
     x = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])[looks] + 0.7 * rng.standard_normal((N_USERS, 2))
-    latent = np.array([-4.0, 0.0, 4.0])[acts] + 0.4 * rng.standard_normal(N_USERS)
+    latent = np.array([-4.0, 0.0, 4.0])[acts] + spread * rng.standard_normal(N_USERS)
     user = np.repeat(np.arange(N_USERS), N_EACH)
     outcome = latent[user] + rng.standard_normal(len(user))
     return x, dv.UserRegression(user, np.ones((len(user), 1)), outcome), looks, acts
@@ -58,8 +59,9 @@ def test_who_acts_otherwise(fitted: dv.DualViewMixture) -> None:
     text = crossings.text(fitted.posterior_, "role")
     assert text is not None
     assert f"{len(found)} of {N_USERS} probably do not" in text
-    table = crossings.table(fitted.posterior_)
+    table = fitted.posterior_.crossings()
     assert table.to_numpy().sum() == N_USERS
+    assert len(found) <= N_USERS - sum(table.loc[k, k] for k in table.index if k in table.columns)
 
 
 def test_full_agreement_is_the_model_without(fitted: dv.DualViewMixture) -> None:
@@ -90,6 +92,22 @@ def test_saved_loaded_and_resumed(fitted: dv.DualViewMixture, tmp_path: Path) ->
         dv.DualViewMixture(**run | {"agreement": 0.5}).fit(x, behavior)
 
 
+def test_on_the_command_line_and_in_the_report(tmp_path: Path) -> None:
+    x, behavior, _, _ = world()
+    pd.DataFrame({"user": np.arange(N_USERS), "a": x[:, 0], "b": x[:, 1]}).to_csv(tmp_path / "users.csv", index=False)
+    answers = pd.DataFrame({"user": np.repeat(np.arange(N_USERS), N_EACH), "one": 1.0, "y": behavior.outcome})
+    answers.to_csv(tmp_path / "answers.csv", index=False)
+    names = [str(tmp_path / "users.csv"), str(tmp_path / "answers.csv")]
+    asked = ["--kind", "regression", "--outcome", "y", "--by", "one", "--agreement", "learnt", "--out", str(tmp_path / "run")]
+    assert cli.main(["fit", *names, *asked, "--warmup", "100", "--draws", "100", "--chains", "2", "--quiet"]) == 0
+    users = pd.read_csv(tmp_path / "run" / "users.csv")
+    assert {"behavior_cluster", "acts_otherwise"} <= set(users.columns)
+    assert cli.main(["report", str(tmp_path / "run")]) == 0
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Users by the role they look like" in page
+    assert "of the users act as they look" in page
+
+
 def test_a_summary_of_draws() -> None:
     x, behavior, _, _ = world()
     model = dv.DualViewMixture(agreement=0.8, keep="summary", n_whole=10, **SHORT).fit(x, behavior)
@@ -100,7 +118,7 @@ def test_a_summary_of_draws() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"n_clusters": 3}, {"link": "linear"}, {"pooling": "cluster"}], ids=str)
 def test_with_other_parts_of_the_model(options: dict[str, Any]) -> None:
-    x, behavior, looks, acts = world(2)
+    x, behavior, looks, acts = world(2, spread=0.0 if "pooling" in options else 0.4)
     model = dv.DualViewMixture(agreement="learnt", **SHORT, **options).fit(x, behavior)
     assert adjusted_rand_score(looks, model.labels_) > 0.9
     assert model.predict_latent(x[:3]).mean.shape == (3,)

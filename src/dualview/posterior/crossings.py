@@ -21,9 +21,8 @@ def renumbered(labels: Labels, n_users: int) -> Labels:
     return np.asarray(place[labels])
 
 
-def table(post: "Posterior") -> pd.DataFrame:
-    """Users by the cluster they look like (rows) and the one they act like (columns) in the estimate."""
-    looks, acts = post.partition(), post.behavior_partition()
+def table(looks: Labels, acts: Labels) -> pd.DataFrame:
+    """Users by the cluster they look like (rows) and the one they act like (columns)."""
     return pd.crosstab(pd.Series(looks, name="looks"), pd.Series(acts, name="acts"))
 
 

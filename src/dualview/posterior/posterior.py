@@ -133,13 +133,8 @@ class Posterior:
         return agreement_prior(self._tree.attrs.get("agreement"))
 
     @property
-    def acts(self) -> NDArray[Any]:
-        """The labels of the users' behavior, (chain, draw, user): ``z`` unless views may disagree."""
-        return self["z_behavior"] if "z_behavior" in self else self["z"]
-
-    @property
     def flat_acts(self) -> NDArray[Any]:
-        """The same for the draws of all chains in a row, (chain × draw, user)."""
+        """Labels of the users' behavior in the draws of all chains, (chain × draw, user): ``z`` unless views may disagree."""
         return self.flat("z_behavior" if "z_behavior" in self else "z")
 
     @property
@@ -382,6 +377,10 @@ class Posterior:
         found = pd.DataFrame({"user": self._tree["posterior"].coords["user"].values, **table})
         chosen = found[(apart >= least) & (found["looks"] != found["acts"])]
         return chosen.sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)
+
+    def crossings(self) -> pd.DataFrame:
+        """Users by the cluster they look like (rows) and the one they act like (columns), both of the estimate."""
+        return crossings.table(self.partition(), self.behavior_partition())
 
     @cached_property
     def _partitions(self) -> dict[str, partitions.Labels]:

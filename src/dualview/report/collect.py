@@ -140,6 +140,7 @@ def _roles(run: _Run) -> Section:
     n_cards = max(1, min(_MOST_CARDS, sum(role["size"] >= _FEWEST_MEMBERS for role in roles)))
     return {
         "intro": words.roles_intro(run.post, run.estimate, run.n_roles),
+        "crossings": _crossings(run.post),
         "cards": roles[:n_cards],
         "others": roles[n_cards:],
         "has_features": run.post.has_features or run.features is not None,
@@ -147,6 +148,17 @@ def _roles(run: _Run) -> Section:
         "meanings": run.forum.meanings,
         "outcome": words.plain_outcome(run.forum.settings),
     }
+
+
+def _crossings(post: Posterior) -> Section | None:
+    """Users by the role they look like and the one they act like, where the fit asked."""
+    if "agreement" not in post:
+        return None
+    table = post.crossings()
+    rows = [
+        {"looks": int(looks), "counts": counts.tolist()} for looks, counts in zip(table.index, table.to_numpy(), strict=True)
+    ]
+    return {"acts": [int(acts) for acts in table.columns], "rows": rows}
 
 
 def _role(run: _Run, role: int) -> dict[str, Any]:
