@@ -20,7 +20,7 @@ N_USERS, N_EACH = 60, 5
 SHORT: dict[str, Any] = {"n_warmup": 150, "n_draws": 150, "n_chains": 2, "random_state": 1}
 
 
-def world(seed: int = 0, share: float = 0.75, spread: float = 0.4) -> tuple[np.ndarray, dv.UserRegression, np.ndarray, np.ndarray]:
+def world(seed: int = 0, share: float = 0.75, spread: float = 0.4) -> tuple[Any, dv.UserRegression, Any, Any]:
     """Features of three clusters; behavior of the same clusters, some users acting as another one."""
     rng = np.random.default_rng(seed)
     looks = np.arange(N_USERS) % 3
