@@ -64,7 +64,8 @@ class Intervals:
         starts = np.concatenate([[0], np.cumsum(counts)])
         low, high = self.low[self.cells], self.high[self.cells]
         missing = np.bincount(users[self.is_missing[self.cells]], minlength=len(self.low))
-        cells = Cells(starts, columns, low, high, missing, self.start.copy(), self.mean, self.inverse)
+        inverse = np.ascontiguousarray(self.inverse)  # another layout would be compiled anew
+        cells = Cells(starts, columns, low, high, missing, self.start.copy(), self.mean, inverse)
         vectors = x.copy()
         rows = np.ascontiguousarray(vectors.T)
         put_in(drawn, cells, vectors, rows)
