@@ -181,6 +181,7 @@ print(json.dumps([[float(x) for x in numbers], by_slices]))
 """
 
 
+@pytest.mark.slow
 def test_whole_draws_without_compilation_are_the_same():
     outputs = []
     for disabled in ("0", "1"):

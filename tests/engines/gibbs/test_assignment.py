@@ -158,6 +158,7 @@ def test_the_sweep_over_a_fixed_number_is_the_naive_one(n_dims, n_latent, kind, 
         assert rng.random() == other.random()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_dims", "n_latent"), VIEWS)
 def test_compiled_labels_are_those_of_python(n_dims, n_latent):
     for seed in range(3):
@@ -377,9 +378,9 @@ def test_a_sweep_from_the_exact_posterior_of_fixed_components_stays_in_it(n_dims
     check_law(distances, chi2(n_users * n_latent).cdf)
 
 
-@pytest.mark.parametrize("n_auxiliary", [1, 3])
+@pytest.mark.parametrize("n_auxiliary", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (1, 2)])
-@pytest.mark.parametrize("marginal", [True, False])
+@pytest.mark.parametrize("marginal", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_sweeps_from_the_prior_stay_in_it(n_dims, n_latent, n_auxiliary, marginal):
     """Clusters by the Chinese restaurant, components, vectors and outcomes given them; then sweeps, with fresh auxiliary ones.
 

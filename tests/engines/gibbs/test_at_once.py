@@ -275,7 +275,7 @@ def test_the_call_is_the_sweep_and_then_the_likelihood_s_part(name: str, monkeyp
             np.testing.assert_array_equal(part, same)
 
 
-@pytest.mark.parametrize("name", ["single with covariates", slow("latent-GMM"), slow("dual-DP with covariates")])
+@pytest.mark.parametrize("name", [slow("single with covariates"), slow("latent-GMM"), slow("dual-DP with covariates")])
 def test_with_equations_the_joint_prior_stays_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_joint(with_equations(name, monkeypatch), seed=0)
 

@@ -315,6 +315,7 @@ def test_a_choice_has_the_joints_probabilities(n_latent, kind):
     np.testing.assert_allclose(implied(option, 3), shares(np.array(joints)), atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_latent", [1, 2])
 def test_compiled_labels_are_those_of_python(n_latent):
     for seed in range(3):
