@@ -225,6 +225,25 @@ def test_parts_are_made_only_where_they_can_be(package, before, switch, found):
     assert run(package, FOUND.format(before=before), **{compiling.SWITCH: switch}) == [found and IN_RANGE]
 
 
+@pytest.mark.skipif(not compiling._parts, reason="This Numba is used without parts.")
+def test_flags_are_equal_where_numba_says_so():
+    from numba.core.compiler import Flags
+
+    parts, made = compiling._parts, []
+    for values in ({}, {"nrt": True}, {"nrt": False}, {"nrt": True, "no_compile": True}, {"no_compile": True, "nrt": True}):
+        made.append(Flags())
+        for name, value in values.items():
+            setattr(made[-1], name, value)
+    for one in made:
+        assert hash(one) == parts._listed_flags_hash(one)
+        assert one != 1
+        for other in made:
+            assert (one == other) == parts._listed_flags_equal(one, other)
+    assert made[0] == made[2]  # False is the default
+    assert made[0] != made[1]
+    assert made[3] == made[4]
+
+
 def test_the_switch_is_on_or_off(monkeypatch):
     monkeypatch.setenv(compiling.SWITCH, "maybe")
     with pytest.raises(ValueError, match=r"DUALVIEW_COMPILE_PARTS must be 1 .* or 0; got 'maybe'"):

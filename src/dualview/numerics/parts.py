@@ -7,6 +7,8 @@ Called from Python, it is compiled as ``numba.njit`` compiles it. Called by anot
 - no wrapper for Python or C is made for a part, and no machine code but that of the kernel it ends up in;
 - a part is optimized on its own only where it is small, for that decides what LLVM puts into callers;
 - no kernel has a wrapper for C, and none is compiled again for each constant that it is called with;
+- sets of compiler flags, by which Numba looks up every call it resolves, are compared by the flags that are set, with the same
+  result, in place of listing all flags each time;
 - Python's garbage collector works more rarely while a kernel of this package is compiled, for it would look through millions
   of small objects again and again. It is never paused, and compilations of other people's functions are left alone.
 
@@ -26,7 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba.core import base, codegen, compiler, dispatcher, typed_passes, types
+from numba.core import base, codegen, compiler, dispatcher, targetconfig, typed_passes, types
 from numba.core.compiler_machinery import LoweringPass, register_pass
 
 # Functions in a part, those it calls included, that is optimized on its own: what LLVM puts into a caller depends on how short
@@ -46,10 +48,12 @@ _USED = (
     (compiler.DefaultPassBuilder, "define_nopython_pipeline"),
     (dispatcher.Dispatcher, "get_call_template"),
     (dispatcher.Dispatcher, "get_overload"),
+    (targetconfig.TargetConfig(), "_values"),
+    (targetconfig.TargetConfig, "options"),
     (typed_passes, "AnnotateTypes"),
     (typed_passes, "NativeLowering"),
 )
-_MISSING = [f"{owner.__name__}.{name}" for owner, name in _USED if not hasattr(owner, name)]
+_MISSING = [f"{getattr(owner, '__name__', type(owner).__name__)}.{name}" for owner, name in _USED if not hasattr(owner, name)]
 if _MISSING:
     raise ImportError(f"Numba {numba.__version__} lacks {', '.join(_MISSING)}.")
 
@@ -64,6 +68,33 @@ def _with_rare_collections(compile_function: Callable[[], Any]) -> Any:
         return compile_function()
     finally:
         gc.set_threshold(first, *others)
+
+
+def _same_flags(own: Any, other: Any) -> Any:
+    """Whether two sets of flags are equal: ``TargetConfig.__eq__``, without making a dictionary of all flags of both."""
+    if type(own) is not type(other):
+        return _listed_flags_equal(own, other)
+    if own._values == other._values:
+        return True
+    defaults = own.options
+    return all(
+        own._values.get(name, defaults[name].default) == other._values.get(name, defaults[name].default)
+        for name in own._values.keys() | other._values.keys()
+    )
+
+
+def _hash_of_flags(own: Any) -> int:
+    """``TargetConfig.__hash__``, which depends on the names of the flags only, so on the class."""
+    kind = type(own)
+    if kind not in _HASHES:
+        _HASHES[kind] = _listed_flags_hash(own)
+    return _HASHES[kind]
+
+
+_HASHES: dict[type, int] = {}
+_listed_flags_equal, _listed_flags_hash = targetconfig.TargetConfig.__eq__, targetconfig.TargetConfig.__hash__
+for _name, _quick in (("__eq__", _same_flags), ("__hash__", _hash_of_flags)):
+    setattr(targetconfig.TargetConfig, _name, _quick)
 
 
 class _PartLibrary(codegen.JITCodeLibrary):
