@@ -61,6 +61,7 @@ def test_by_default_standardised_items_have_a_standard_prior():
     np.testing.assert_allclose(binary.prepare(None)[0].prior[1], np.diag([1.0, 0.25]))
 
 
+@pytest.mark.slow
 def test_many_choices_of_one_user_give_a_logistic_regression():
     rng = np.random.default_rng(1)
     design = rng.normal(size=(600, 2))

@@ -72,6 +72,7 @@ print(factor[0, 0], sum(wishart_factor.stats.cache_hits.values()))
 """
 
 
+@pytest.mark.slow
 def test_an_edit_to_a_kernel_inlined_far_below_renews_its_callers(package):
     """A Wishart is drawn by an overload, which calls a kernel of another file, which has the edited one inside."""
     first, hits = run(package, INLINED)

@@ -162,6 +162,7 @@ def test_fits_are_ranked_with_the_run_of_the_page_marked(more: dict[str, Any], f
     assert "have not converged" in section["words"][-1]
 
 
+@pytest.mark.slow
 def test_a_comparison_of_a_run_that_was_drawn_further_is_not_shown(full: Path, linked: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(full, run)
