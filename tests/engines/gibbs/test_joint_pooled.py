@@ -41,7 +41,6 @@ from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.shared import conditionals as shared
 from engines.gibbs.test_exact import ALPHA, BASE, FIXED, X, canonical
 from engines.gibbs.test_joint import MODELS as UNPOOLED
-from engines.gibbs.test_joint import slow
 from engines.gibbs.test_sweep import assert_same, measurements
 
 N_USERS = 5
@@ -65,7 +64,6 @@ MODELS |= {
     "vectors, three clusters": lambda: vectors(FiniteDirichlet(3), 1),
     "vectors, one cluster": lambda: vectors(OneCluster(), 0),
 }
-QUICK: set[str] = set()  # frequencies of partitions, below, are quick
 
 
 def twice(rng: np.random.Generator, model: Model, state: State) -> State:
@@ -81,8 +79,9 @@ def twice(rng: np.random.Generator, model: Model, state: State) -> State:
 RUN: dict[str, Any] = {"n_chains": 200, "length": 20, "n_prior": 3000, "step": twice}
 
 
-@pytest.mark.parametrize("seed", [0, *map(slow, range(1, 3))])
-@pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in MODELS])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", MODELS)
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str, seed: int) -> None:
     assert_joint(MODELS[name](), seed, **RUN)
 
