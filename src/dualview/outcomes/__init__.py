@@ -5,6 +5,7 @@ from dualview.outcomes.binary import BinaryOutcome, ChoiceMixture
 from dualview.outcomes.interval import CountMixture, IntervalMixture, IntervalOutcome
 from dualview.outcomes.normal import NormalMixture, NormalOutcome
 from dualview.outcomes.ordinal import LevelMixture, Levels, OrdinalOutcome
+from dualview.outcomes.ranking import Orders, RankedRows, RankingMixture, RankingOutcome
 from dualview.outcomes.student import StudentMixture, StudentOutcome
 
 __all__ = [
@@ -19,8 +20,12 @@ __all__ = [
     "NormalMixture",
     "NormalOutcome",
     "OrdinalOutcome",
+    "Orders",
     "Outcome",
     "Parts",
+    "RankedRows",
+    "RankingMixture",
+    "RankingOutcome",
     "StudentMixture",
     "StudentOutcome",
 ]
