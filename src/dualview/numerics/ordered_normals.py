@@ -6,9 +6,9 @@ i-th on are in this order and all below t,
     g_i(t) = ∫_{−∞}^t φ(s − means_i) g_{i+1}(s) ds,   g_{m+1}(t) = Π_{j > m} Φ(t − means_j),
 
 and the probability is g_1(∞). Given the order, u_1 has a density ∝ φ(s − means_1) g_2(s), then u_2 below u_1 one ∝ φ(s −
-means_2) g_3(s), and so on. The logarithm of every integrand is concave, with a second derivative between −n and 0 for n numbers.
-So on a grid with a step well below n^{−1/2} it is as good as a cubic between two points, however steep it is, and integrals are
-right to six digits or more. Points are needed only about the most probable u: those of an isotonic regression of the means.
+means_2) g_3(s), and so on. The logarithm of every integrand is concave, with a second derivative between −n and 0 for n
+numbers. So on a grid with a step well below n^{−1/2} it is as good as a cubic between two points, however steep it is, and
+integrals are right to six digits. Points are needed only about the most probable u: those of an isotonic regression.
 """
 
 import math
@@ -37,7 +37,7 @@ class Point(NamedTuple):
 
 
 class Stages(NamedTuple):
-    """On points (p,) and for the stages i = 1 to m: ln g_i, (m + 1, p), and ln of the integrand with its derivatives, (m, p)."""
+    """On points (p,), for stages i = 1 to m: ln g_i, (m + 1, p), and ln of the integrand with its derivatives, (m, p)."""
 
     points: np.ndarray
     log_below: np.ndarray

@@ -1,6 +1,7 @@
 """Outcomes that are rankings of several items, which are one outcome only together."""
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -8,12 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtr, ndtri
 
 from dualview.checks import interval_ends
-from dualview.errors import InputError
+from dualview.errors import DegenerateError, InputError
 from dualview.numerics.ordered_normals import draw_in_order, first_probabilities, log_probabilities
 from dualview.numerics.streams import stream_of
 from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 
 Places = NDArray[np.int64]
+_LARGEST = 1e100  # of expected utilities, which are squared
 _CELLS = 2_000_000  # components × rows held at once
 
 
@@ -42,10 +44,12 @@ class Orders(NamedTuple):
 
     def log_probabilities(self, locations: Array) -> Array:
         """Of the rankings given the utilities' expectations (S, n), (S, R)."""
+        _check(locations)
         return np.asarray(log_probabilities(np.ascontiguousarray(locations[:, self.rows]), self.starts, self.n_top))
 
     def drawn_utilities(self, rng: np.random.Generator, locations: Array) -> Array:
         """Given the rankings and the utilities' expectations (n,), (n,)."""
+        _check(locations)
         result = np.empty(len(locations))
         result[self.rows] = draw_in_order(stream_of(rng), locations[self.rows], self.starts, self.n_top)
         return result
@@ -112,9 +116,7 @@ class RankedRows(NamedTuple):
             return f"{what}no place at all. Leave it out."
         if len(np.unique(found)) < len(found):
             return f"{what}{', '.join(f'{x:g}' for x in found[:6])}. Ties are not supported: leave such rankings out."
-        return (
-            f"{what}{', '.join(f'{x:g}' for x in found[:6])}. Items that were not ranked have NaN, and come after all others."
-        )
+        return f"{what}{', '.join(f'{x:g}' for x in found[:6])}. Items that were not ranked have NaN."
 
     def batches(self, n_components: int) -> Iterator[tuple[slice, list[int]]]:
         """Rankings in the order of their rows, some at a time, and the rows from the first to the last of them."""
@@ -237,7 +239,7 @@ class RankingMixture(Mixture):
         """n independent rankings: places of all items, (n, rows)."""
         rng, result = np.random.default_rng(seed), np.empty((n, self._n))
         for rows, starts, weights, locations in self._some():
-            for low, high in zip(starts[:-1], starts[1:], strict=True):
+            for low, high in pairwise(starts):
                 chosen = rng.choice(len(weights), n, p=weights[:, low])
                 utilities = locations[chosen, low:high] + rng.standard_normal((n, high - low))
                 result[:, rows[low:high]] = _places_of(utilities)
@@ -257,6 +259,11 @@ class RankingMixture(Mixture):
                 weights = whole[:, own[0] - cases.start]
                 result[r] = logsumexp(weights + values) - logsumexp(weights)
         return result
+
+
+def _check(locations: Array) -> None:
+    if not (np.abs(locations) < _LARGEST).all():
+        raise DegenerateError("Expected utilities of a ranking have left the range of numbers.")
 
 
 def _places_of(utilities: Array) -> Array:
