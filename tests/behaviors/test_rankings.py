@@ -11,7 +11,7 @@ from dualview.outcomes import Orders, RankingMixture
 from dualview.units import GaussianPrior
 
 N_USERS, SIZE = 8, 4
-FEATURES = np.column_stack([np.arange(N_USERS) // 4, np.random.default_rng(9).normal(size=N_USERS)])
+FEATURES = 2.0 * (np.arange(N_USERS)[:, None] > 3) + np.random.default_rng(9).normal(size=(N_USERS, 2))
 
 
 def places_of(utilities):
