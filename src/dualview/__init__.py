@@ -7,7 +7,7 @@ from dualview._version import __version__
 
 if TYPE_CHECKING:
     from dualview import datasets, errors, forum, plots, report
-    from dualview.behaviors import BinaryOutcomes, OrdinalOutcomes, PairwiseChoices, SharedOutcome, UserRegression
+    from dualview.behaviors import BinaryOutcomes, OrdinalOutcomes, PairwiseChoices, Rankings, SharedOutcome, UserRegression
     from dualview.calibration import calibrate
     from dualview.columns import Censored, describe_columns
     from dualview.comparison import compare
@@ -36,6 +36,7 @@ _HOMES = {
     "PairwiseChoices": "dualview.behaviors",
     "PitmanYor": "dualview.partitions.pitman_yor",
     "Posterior": "dualview.posterior",
+    "Rankings": "dualview.behaviors",
     "SharedOutcome": "dualview.behaviors",
     "UserRegression": "dualview.behaviors",
     "describe_columns": "dualview.columns",
@@ -57,6 +58,7 @@ __all__ = [
     "PairwiseChoices",
     "PitmanYor",
     "Posterior",
+    "Rankings",
     "SharedOutcome",
     "UserRegression",
     "__version__",

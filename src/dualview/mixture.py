@@ -224,8 +224,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         X : array or table (U, D), optional
             Features of the users, as a NumPy array or a pandas, polars or Arrow table; missing cells are NaN, None or NA.
         y : behavior, optional
-            What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes``, ``OrdinalOutcomes`` or
-            ``PairwiseChoices``.
+            What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes``, ``OrdinalOutcomes``,
+            ``PairwiseChoices`` or ``Rankings``.
         """
         check_parameters(self)
         data = checked_data(self, X, y)

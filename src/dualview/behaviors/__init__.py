@@ -5,12 +5,13 @@ from typing import Any
 from dualview.behaviors.base import Behavior, Likelihood
 from dualview.behaviors.binary import BinaryOutcomes, PairwiseChoices
 from dualview.behaviors.ordinal import OrdinalOutcomes
+from dualview.behaviors.rankings import Rankings
 from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.behaviors.user_regression import UserRegression
 from dualview.errors import InputError
 
 KINDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (SharedOutcome, UserRegression, BinaryOutcomes, PairwiseChoices, OrdinalOutcomes)
+    kind.__name__: kind for kind in (SharedOutcome, UserRegression, BinaryOutcomes, PairwiseChoices, OrdinalOutcomes, Rankings)
 }
 
 
@@ -32,6 +33,7 @@ __all__ = [
     "Likelihood",
     "OrdinalOutcomes",
     "PairwiseChoices",
+    "Rankings",
     "SharedOutcome",
     "UserRegression",
     "behavior_from",

@@ -285,6 +285,13 @@ class Behavior(ABC):
         """The behavior with some observations only, by position or mask; everybody stays a user."""
         raise self._lacks("take", "be cut by observations")
 
+    def whole(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """About as many observations as these, that can be taken by themselves; these by default.
+
+        A behavior of which several observations are one outcome gives all or none of them.
+        """
+        return rows
+
     def left_out(self) -> LeftOut | None:
         """The distribution of each observation given all others, with latent vectors integrated out; None by default.
 

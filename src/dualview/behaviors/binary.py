@@ -235,7 +235,8 @@ class PairwiseChoices(BinaryOutcomes):
 
         rule : "pairs": every item against every one below it; "neighbors": against the next one only. Pairs use all of a
         ranking and count it as if each comparison had been made by itself, which overstates what it says: rankings of three
-        items or more warn of it. Neighbours count each place once, which is less than the ranking says.
+        items or more warn of it. Neighbours count each place once, which is less than the ranking says. :class:`Rankings` takes
+        rankings as they are.
         """
         if rule not in ("pairs", "neighbors"):
             raise InputError(f"rule must be 'pairs' or 'neighbors'; got {rule!r}.")
@@ -255,8 +256,8 @@ class PairwiseChoices(BinaryOutcomes):
         if rule == "pairs" and longest > 2:
             warnings.warn(
                 f"Rankings of up to {longest} items were taken apart into {len(who)} choices, as if each had been made by "
-                'itself: a ranking then counts several times, and users seem surer than they are. rule="neighbors" compares '
-                "each item with the next one only and counts each place once.",
+                "itself: a ranking then counts several times, and users seem surer than they are. Rankings(user, ranking, "
+                'design, place) takes rankings as they are. rule="neighbors" compares each item with the next one only.',
                 DataWarning,
                 stacklevel=2,
             )

@@ -5,6 +5,7 @@ from dualview.outcomes.binary import BinaryOutcome, ChoiceMixture
 from dualview.outcomes.interval import CountMixture, IntervalMixture, IntervalOutcome
 from dualview.outcomes.normal import NormalMixture, NormalOutcome
 from dualview.outcomes.ordinal import LevelMixture, Levels, OrdinalOutcome
+from dualview.outcomes.ranking import Orders, RankedRows, RankingMixture, RankingOutcome
 from dualview.outcomes.student import StudentMixture, StudentOutcome
 
 __all__ = [
@@ -18,9 +19,13 @@ __all__ = [
     "Mixture",
     "NormalMixture",
     "NormalOutcome",
+    "Orders",
     "OrdinalOutcome",
     "Outcome",
     "Parts",
+    "RankedRows",
+    "RankingMixture",
+    "RankingOutcome",
     "StudentMixture",
     "StudentOutcome",
 ]

@@ -93,7 +93,14 @@ class Mixture(ABC):
 
 
 class Outcome(ABC):
-    """The distribution of observations given their locations, in S draws of a posterior."""
+    """The distribution of observations given their locations, in S draws of a posterior.
+
+    case: what a log density is of. is_joint: several observations have one log density together, as the items of a ranking do;
+    predictions for new users then draw latent vectors, where they would otherwise add their variance to that of a location.
+    """
+
+    case = "observation"
+    is_joint = False
 
     def spread(self, cases: slice) -> Array:  # noqa: ARG002
         """Standard deviations of noise that is added to the locations of some observations, (S, cases), (S, 1) or (1, 1).

@@ -22,6 +22,7 @@ def outcomes(forecast: Forecast, n_draws: int, new_users: NewUsers | None = None
             forecast.n, n_draws, lambda cases: Parts(even, forecast.known(cases), np.sqrt(forecast.variances(cases)))
         )
     noise = None if forecast.noise is None else 1.0 / new_users.noise(forecast.noise)
+    drawn: dict[tuple[int, ...], Array] = {}  # latent vectors of new users, the same in all observations
 
     def parts(cases: slice) -> Parts:
         known = forecast.known(cases)
@@ -33,8 +34,14 @@ def outcomes(forecast: Forecast, n_draws: int, new_users: NewUsers | None = None
                 continue
             log_density, means, covariances, places = new_users.imputed(seed, tuple(members.tolist()))
             log_weights[:, column] = log_density - logsumexp(log_density)
+            if outcome.is_joint:
+                who = tuple(members.tolist())
+                if who not in drawn:
+                    drawn[who] = _drawn(np.random.default_rng([seed, *who]), means, covariances)
+                means = drawn[who]
+            else:
+                variances[:, column] += np.einsum("mq,mnqr,mr->n", loads, covariances, loads)
             locations[:, column] += np.einsum("mq,mnq->n", loads, means)
-            variances[:, column] += np.einsum("mq,mnqr,mr->n", loads, covariances, loads)
             if noise is not None:
                 variances[:, column] += noise[places[0]]
         return Parts(log_weights, locations, np.sqrt(variances))
@@ -71,6 +78,13 @@ def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Mix
         return Parts(log_weights, locations, np.sqrt(variances))
 
     return outcome.of_draws(draw).predictive(forecast.n, len(draw), parts)
+
+
+def _drawn(rng: np.random.Generator, means: Array, covariances: Array) -> Array:
+    """Vectors with these means (M, N, q) and covariances (M, N, q, q), which may be singular."""
+    values, vectors = np.linalg.eigh(covariances)
+    scaled = np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(means.shape)
+    return np.asarray(means + (vectors @ scaled[..., None])[..., 0])
 
 
 def _full(n_draws: int, values: Array, n_cases: int | None = None) -> Array:

@@ -127,6 +127,8 @@ class _Maker:
         self._draws = np.linspace(0, post.n_draws - 1, n_draws).round().astype(np.intp)
         room = CELLS // (post.n_chains * n_draws)
         self._observations = self._some(n_observations, asked.n_observations or room)
+        if behavior is not None and len(self._observations) < n_observations:
+            self._observations = behavior.whole(self._observations)
         n_features = 1 if post.features is None else post.features.shape[1]
         self._users = self._some(post.n_users, max(1, room // max(n_features, 1)))
         self._behavior = behavior
@@ -274,7 +276,7 @@ class _Maker:
         if self._forecast is not None and self._behavior is not None:
             everything = slice(0, self._forecast.n)
             values = self._forecast.outcome.log_density(self._behavior.observed, self._forecast.known(everything), everything)
-            data["outcome"] = (("chain", "draw", "observation"), self._by_draw(values))
+            data["outcome"] = (("chain", "draw", self._forecast.outcome.case), self._by_draw(values))
         if self._post.features is not None:
             data["features"] = (("chain", "draw", "user"), self._by_draw(self._log_features(self._post.features)))
         elif self._post.cells is not None:

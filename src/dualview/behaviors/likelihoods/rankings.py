@@ -1,0 +1,89 @@
+"""The likelihood of rankings in working units: Thurstone's, the order of utilities u_i ~ N(x_iᵀ f_{u(i)} + c_i, 1).
+
+Of a ranking the first places are known, in order; the items without a place are below all of these. The utilities are drawn
+given the ranking before each sweep, all those of a ranking together, and count as observations with noise 1. They are forgotten
+after it. latent (U, q).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.behaviors.base import Array, Likelihood, Params, Prior
+from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
+from dualview.numerics.hyperprior import FINITE_VARIANCES
+from dualview.numerics.messages import Terms
+from dualview.outcomes.ranking import Orders
+
+
+@dataclass(frozen=True)
+class RankingPanel(Likelihood):
+    """Rankings of one user each. The panel has a row for each item of a ranking; its outcome is not looked at.
+
+    constant (n,): what else the utilities' expectations hold, in the panel's order; offset (n,): what effects outside the
+    mixture add to them.
+    """
+
+    panel: Panel
+    orders: Orders
+    constant: Array
+    offset: Array | None = None
+
+    one_user_each = True
+    hyperprior = FINITE_VARIANCES  # rankings that follow a column strictly leave latent vectors the tails of their prior
+
+    @property
+    def n_dims(self) -> int:
+        return int(self.panel.design.shape[1])
+
+    @cached_property
+    def _loads(self) -> tuple[Users, NDArray[np.uint32], Array, Array]:
+        return self.panel.starts, self.panel.rows, self.panel.design, self.panel.squares
+
+    def with_offset(self, offset: Array) -> "RankingPanel":
+        """The same with numbers added to the utilities' expectations."""
+        _ = self._loads  # made once for all of them
+        return with_field(self, "offset", offset)
+
+    def predictor(self, latent: Array) -> Array:
+        """Expected utilities, (n,)."""
+        eta = self.panel.expected(latent) + self.constant
+        return eta if self.offset is None else eta + self.offset
+
+    def start(self, rng: np.random.Generator) -> tuple[Array, Params]:  # noqa: ARG002
+        """From the mode under a prior N(0, I) with rough utilities."""
+        panel = self.panel._replace(outcome=self.orders.scores() - self.constant)
+        return posterior_means(panel.squares, panel.weighted, 1.0), {}
+
+    def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:  # noqa: ARG002
+        """Utilities, drawn here, with noise 1."""
+        eta = self.predictor(latent)
+        return Terms(*self._loads, self.orders.drawn_utilities(rng, eta) - eta, np.ones(1))
+
+    def redraw(
+        self,
+        rng: np.random.Generator,  # noqa: ARG002
+        latent: Array,
+        params: Params,
+        terms: Terms,  # noqa: ARG002
+        prior: Prior,  # noqa: ARG002
+    ) -> tuple[Array, Params]:
+        """Nothing: there are no parameters."""
+        return latent, params
+
+    def log_density(self, latent: Array, params: Params) -> float:  # noqa: ARG002
+        """ln p(rankings | latent); the utilities are integrated out."""
+        return float(self.orders.log_probabilities(self.predictor(latent)[None]).sum())
+
+    def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:  # noqa: ARG002
+        return {}
+
+    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "RankingPanel":  # noqa: ARG002
+        """New rankings, of which as many places are known."""
+        eta = self.predictor(latent)
+        return replace(self, orders=self.orders.sorted_by(eta + rng.standard_normal(len(eta))))
+
+    def reported(self, params: Params) -> Params:  # noqa: ARG002
+        return {}
