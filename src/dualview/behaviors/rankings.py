@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dualview.behaviors.base import Array, Forecast, Likelihood, Params, SampledEvidence, fold_positions
+from dualview.behaviors.base import Likelihood, fold_positions
 from dualview.behaviors.binary import COMMON_SD, GROUP_SD
 from dualview.behaviors.effects import Scales
 from dualview.behaviors.likelihoods.rankings import RankingPanel
 from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
+from dualview.behaviors.records import Array, Forecast, Params, SampledEvidence
 from dualview.checks import index_names, names_text, varies
 from dualview.errors import InputError
 from dualview.files.digests import digest

@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import norm
 
 from checks import ACCEPT, REJECT, worst
-from dualview.behaviors.base import Prior
 from dualview.behaviors.likelihoods.effects_draw import redraw_vectors
 from dualview.behaviors.likelihoods.rankings import RankingPanel
 from dualview.behaviors.panel import Panel
+from dualview.behaviors.records import Prior
 from dualview.errors import DegenerateError
 from dualview.outcomes import Orders
 

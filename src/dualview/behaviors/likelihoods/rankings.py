@@ -11,8 +11,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Array, Likelihood, Params, Prior
+from dualview.behaviors.base import Likelihood
 from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
+from dualview.behaviors.records import Array, Params, Prior
 from dualview.numerics.hyperprior import FINITE_VARIANCES
 from dualview.numerics.messages import Terms
 from dualview.outcomes.ranking import Orders
