@@ -14,8 +14,9 @@ from dualview.partitions.agreement import LEARNT, Beta, KnownAgreement
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from engines.gibbs import test_joint_tables as tables
+from engines.gibbs.few_users import linked, model
 from engines.gibbs.test_exact_agreement import always_split
-from engines.gibbs.test_joint_behaviors import choices, linked, model, regression
+from engines.gibbs.test_joint_behaviors import choices, regression
 
 
 def apart(made: Model, prior: Any = LEARNT) -> Model:

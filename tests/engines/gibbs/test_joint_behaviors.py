@@ -22,7 +22,6 @@ from checks import (
     worst,
 )
 from dualview.behaviors.likelihoods import logit_location, noise
-from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel
@@ -33,13 +32,10 @@ from dualview.model import Model, State
 from dualview.numerics import polya_gamma
 from dualview.numerics.slice_sampling import sampler
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
-from dualview.units import GaussianPrior, Whitening
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian import kind
 from dualview.views.gaussian import scale as scales
-
-N_USERS = 5
-USER = np.array([1, 2, 2, 3, 4, 1, 4, 4, 2])  # user 0 has no observations
+from engines.gibbs.few_users import N_USERS, USER, linked, model
 
 
 def panel(n_dims: int) -> Panel:
@@ -54,16 +50,6 @@ def regression(n_dims: int = 3, by_cluster: bool = False, noise_dof: float = 1.0
 def choices(n_dims: int = 3, n_items: int = 2) -> LogitPanel:
     appeal = np.random.default_rng(8).integers(-1, 2, (len(USER), n_items)).astype(float)
     return LogitPanel(panel(n_dims), sparse.csr_array(appeal), np.linspace(-0.5, 0.5, len(USER)))
-
-
-def model(partition: Any, likelihood: Any, with_features: bool = True, pooled: bool = False) -> Model:
-    return Model(partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS, pooled)
-
-
-def linked(partition: Any, likelihood: Any, pooled: bool = False) -> Model:
-    x, q = np.zeros((N_USERS, 2)), likelihood.n_dims
-    units, feature_units = (Whitening.of(GaussianPrior(np.zeros(n), np.eye(n))) for n in (q, 2))
-    return Model(partition, x, LinkedLikelihood.of(likelihood, x, units, feature_units), N_USERS, pooled)
 
 
 MODELS = {

@@ -9,15 +9,12 @@ from checks import REJECT, assert_joint, joint_test, statistics, worst
 from dualview.behaviors.effects import Effects, Scales
 from dualview.behaviors.likelihoods import interval
 from dualview.behaviors.likelihoods.interval import IntervalRegression
-from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.panel import NoisePrior
 from dualview.behaviors.panel import Panel
 from dualview.model import Model, State
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
-from dualview.units import GaussianPrior, Whitening
+from engines.gibbs.few_users import N_USERS, USER, linked, model
 
-N_USERS = 5
-USER = np.array([1, 2, 2, 3, 4, 1, 4, 4, 2])  # user 0 has no observations
 Array = Any
 
 
@@ -36,16 +33,6 @@ def intervals(n_dims: int, record: Any, by_cluster: bool = False) -> IntervalReg
     design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
     panel, (low, high) = Panel.of(USER, design, np.zeros(len(USER)), N_USERS), record(np.zeros(len(USER)))
     return IntervalRegression(panel, NoisePrior(1.0, 3.0), by_cluster, low=low, high=high, record=record)
-
-
-def model(partition: Any, likelihood: Any, with_features: bool = True, pooled: bool = False) -> Model:
-    return Model(partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS, pooled)
-
-
-def linked(partition: Any, likelihood: Any) -> Model:
-    x, q = np.zeros((N_USERS, 2)), likelihood.n_dims
-    units, feature_units = (Whitening.of(GaussianPrior(np.zeros(n), np.eye(n))) for n in (q, 2))
-    return Model(partition, x, LinkedLikelihood.of(likelihood, x, units, feature_units), N_USERS, False)
 
 
 def with_groups() -> Any:

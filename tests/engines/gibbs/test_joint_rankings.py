@@ -12,8 +12,8 @@ from dualview.behaviors.panel import Panel
 from dualview.model import Model, State
 from dualview.outcomes import Orders
 from dualview.partitions.priors import ChineseRestaurant, OneCluster
+from engines.gibbs.few_users import N_USERS, model
 
-N_USERS = 5
 SIZES = np.array([3, 4, 3, 3, 4])
 PLACES = np.array([2, 2, 1, 3, 3])
 RANKING = np.repeat(np.arange(5), SIZES)
@@ -34,10 +34,6 @@ def with_groups() -> Any:
     items = {"item": np.concatenate([np.arange(k) for k in SIZES])}
     effects = Effects.of(n, rng.standard_normal((n, 1)), items, None, None)
     return effects.around(rankings(2), effects.units(1.0), np.arange(n), Scales(1.0, 1.0))
-
-
-def model(partition: Any, likelihood: Any, with_features: bool = True) -> Model:
-    return Model(partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS, False)
 
 
 MODELS = {

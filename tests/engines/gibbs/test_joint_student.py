@@ -13,9 +13,7 @@ from dualview.behaviors.likelihoods.student import StudentRegression
 from dualview.behaviors.panel import Panel
 from dualview.model import Model, State
 from dualview.partitions.priors import ChineseRestaurant, OneCluster
-
-N_USERS = 5
-USER = np.array([1, 2, 2, 3, 4, 1, 4, 4, 2])  # user 0 has no observations
+from engines.gibbs.few_users import N_USERS, USER, model
 
 
 def regression(n_dims: int, dof: float | None = None) -> StudentRegression:
@@ -28,10 +26,6 @@ def with_groups() -> Any:
     items = {"item": np.array([0, 1, 2, 0, 1, 2, 2, 0, 1])}
     effects = Effects.of(len(USER), rng.standard_normal((len(USER), 1)), items, None, None)
     return effects.around(regression(1), effects.units(1.0), order, Scales(1.0, 1.0))
-
-
-def model(partition: Any, likelihood: Any, with_features: bool = True, pooled: bool = False) -> Model:
-    return Model(partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS, pooled)
 
 
 MODELS = {
