@@ -172,7 +172,7 @@ def test_a_full_disk_loses_nothing_that_was_saved(
     with pytest.raises(FileError, match=r"No space left on device\. What was saved before is unchanged"):
         fit(tmp_path / "run")
     monkeypatch.undo()
-    assert ChainFiles(tmp_path / "run" / "chain-0").iteration > 0
+    assert max(ChainFiles(tmp_path / "run" / f"chain-{c}").iteration for c in range(2)) > 0  # whichever came first
     assert_same(fit(tmp_path / "run"), uninterrupted)
 
 
