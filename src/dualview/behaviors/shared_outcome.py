@@ -27,14 +27,15 @@ from dualview.behaviors.threads_given import (
     checked_covariates,
     checked_outcome,
     checked_users,
+    coefficient_units,
     matched_columns,
+    outcome_variance,
     width_message,
 )
 from dualview.behaviors.threads_left_out import MOST_WHOLE, ThreadsLeftOut
 from dualview.checks import (
     column_names,
     index_names,
-    names_text,
     participation_matrix,
     positive_number,
     rows_text,
@@ -321,21 +322,11 @@ class SharedOutcome(Behavior):
             raise InputError("Outcomes are needed here: pass SharedOutcome(participation, outcome).")
         return self.outcome
 
-    def _outcome_variance(self) -> float:
-        outcome = self.observed
-        variance = float(np.var(outcome, ddof=1))
-        if not varies(outcome):
-            raise InputError(
-                f"outcome is constant ({outcome[0]:g} in all {len(outcome)} threads): there is nothing to explain. "
-                "To fit anyway, give behavior_prior, noise_variance and coefficient_prior."
-            )
-        return variance
-
     def _latent_prior(self) -> GaussianPrior:
         """Mean and variance of the ridge estimate, (M11)."""
         estimate = self.ridge_estimate()
         if not varies(estimate, _SOLVER_TOLERANCE):
-            self._outcome_variance()
+            outcome_variance(self.observed)
             raise InputError(
                 "The ridge estimates of the latent coefficients are all equal, so the behavior view has no scale: does "
                 "participation differ between users? To fit anyway, give behavior_prior=GaussianPrior(m, variance)."
@@ -349,32 +340,15 @@ class SharedOutcome(Behavior):
         are given; its mean and variance are those under which the outcomes are most likely. Ridge estimates vary with the noise
         too, and when users have few threads most of their variance is that.
         """
-        self._outcome_variance()
+        outcome_variance(self.observed)
         return likely_prior(self.participation, self._ungrouped, self.coefficient_design, features)
 
     def coefficient_units(self) -> Whitening:
         """The units in which intercept and slopes have the prior N(0, I); from the data where no prior is given."""
         if self.coefficient_prior is not None:
             return Whitening.of(self.coefficient_prior)
-        n_coefficients = len(self.coefficient_names)
-        if n_coefficients == 0:
-            return Whitening(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
-        variance = self._outcome_variance()
-        mean = np.zeros(n_coefficients)
-        variances = np.full(n_coefficients, variance)
-        if self.intercept:
-            mean[0] = self.observed.mean()
-        if self.covariates is not None:
-            spread = self.covariates.var(axis=0, ddof=1)
-            first = int(self.intercept)
-            constant = ~np.array([varies(column) for column in self.covariates.T])
-            if constant.any():
-                raise InputError(
-                    "covariates must vary between threads; constant: "
-                    f"{names_text(self.coefficient_names[first:], constant)}. Use intercept=True for a constant."
-                )
-            variances[first:] /= spread
-        return Whitening.of(GaussianPrior(mean, np.diag(variances)))
+        covariates = np.empty((self.n_observations, 0)) if self.covariates is None else self.covariates
+        return coefficient_units(self.observed, self.intercept, covariates, self.coefficient_names)
 
     @property
     def param_names(self) -> list[str]:
@@ -469,7 +443,7 @@ class SharedOutcome(Behavior):
         if prior is None:
             prior = self._latent_prior()
         prior.check_size(1, "behavior_prior")
-        noise_variance = self.noise_variance or self._outcome_variance()
+        noise_variance = self.noise_variance or outcome_variance(self.observed)
         units = Whitening.of(prior)
         coefficient_units = self.coefficient_units()
         sd = np.sqrt(noise_variance)

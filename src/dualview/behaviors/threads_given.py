@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.checks import check_range, numbers, refuse_repeated_columns
+from dualview.checks import check_range, names_text, numbers, refuse_repeated_columns, varies
 from dualview.errors import InputError
-from dualview.units import GaussianPrior
+from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 
@@ -66,8 +66,37 @@ def checked_users(users: Sequence[Any] | None, n_columns: int) -> list[str] | No
     return ids
 
 
+def outcome_variance(outcome: Array) -> float:
+    """The variance of outcomes (T,); an error where they are all the same."""
+    if not varies(outcome):
+        raise InputError(
+            f"outcome is constant ({outcome[0]:g} in all {len(outcome)} threads): there is nothing to explain. "
+            "To fit anyway, give behavior_prior, noise_variance and coefficient_prior."
+        )
+    return float(np.var(outcome, ddof=1))
+
+
+def coefficient_units(outcome: Array, intercept: bool, covariates: Array, names: list[str]) -> Whitening:
+    """The units in which intercept, if there is one, and slopes on covariates (T, C) have the prior N(0, I), by the data."""
+    if not names:
+        return Whitening(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
+    first = int(intercept)
+    mean, variances = np.zeros(len(names)), np.full(len(names), outcome_variance(outcome))
+    if intercept:
+        mean[0] = outcome.mean()
+    constant = ~np.array([varies(column) for column in covariates.T], dtype=np.bool_)
+    if constant.any():
+        raise InputError(
+            "covariates must vary between threads; constant: "
+            f"{names_text(names[first:], constant)}. Use intercept=True for a constant."
+        )
+    if covariates.shape[1]:
+        variances[first:] /= covariates.var(axis=0, ddof=1)
+    return Whitening.of(GaussianPrior(mean, np.diag(variances)))
+
+
 def matched_columns(participation: Any, users: list[str], known: list[str], n_new: int) -> tuple[Any, list[str]]:
-    """Columns of the fit's users in the fit's order, by id, then those of n_new others as they come; and the ids of both."""
+    """Participation with the fit's users in the fit's order, matched by id, then n_new other users; and the ids of all."""
     column = {user: u for u, user in enumerate(users)}
     fitted = set(known)
     new = [user for user in users if user not in fitted]
