@@ -97,7 +97,7 @@ def features(n_users: int) -> str:
     seconds = time.process_time() - began
     rows.append(f"| dualview | {seconds:.1f} | {model.n_clusters_} | {model.score(test):.4f} |")
     began = time.process_time()
-    other = BayesianGaussianMixture(10, max_iter=1000, random_state=0).fit(train)
+    other = BayesianGaussianMixture(n_components=10, max_iter=1000, random_state=0).fit(train)
     seconds = time.process_time() - began
     n_clusters = len(np.unique(other.predict(train)))
     rows.append(f"| BayesianGaussianMixture | {seconds:.1f} | {n_clusters} | {other.score(test):.4f} |")

@@ -8,7 +8,7 @@ import pytest
 
 from checks import REJECT, LostChainsError, assert_joint, by_blocks, gibbs_step, joint_test, mutate, rebind, worst
 from dualview.engines.gibbs import GibbsEngine
-from dualview.engines.gibbs.apart import assignment, moves, split_merge
+from dualview.engines.gibbs.apart import assignment, moves
 from dualview.model import Model, State
 from dualview.partitions.agreement import LEARNT, Beta, KnownAgreement
 from dualview.partitions.pitman_yor import PitmanYor
@@ -154,14 +154,6 @@ def test_mutant_of_assignments_is_rejected(monkeypatch: pytest.MonkeyPatch, name
     by_blocks(monkeypatch)
     monkeypatch.setattr(moves, "assign_table", rebind(moves.assign_table, assign=ASSIGNMENTS[name]()))
     assert_rejected("process", n_chains=500)
-
-
-@pytest.mark.slow
-def test_splits_without_the_chance_of_the_other_cluster_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    many_splits(monkeypatch)
-    old, new = "ratio += math.log(chance_of_other(first", "ratio += 0.0 * math.log(chance_of_other(first"
-    monkeypatch.setattr(moves, "split_and_merge", mutate(split_merge.split_and_merge, old, new))
-    assert_rejected("process", length=30, step=five_steps)
 
 
 def assert_rejected(name: str, **options: Any) -> None:
