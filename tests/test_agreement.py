@@ -11,9 +11,11 @@ from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
 from dualview import cli
+from dualview.comparison import user_scores
 from dualview.errors import InputError
-from dualview.posterior import candidates, crossings
+from dualview.posterior import candidates, crossings, left_out_users
 from dualview.posterior.candidates import Candidates
+from dualview.posterior.left_out import LatentPriors
 from dualview.posterior.new_users import NewUsers
 
 N_USERS, N_EACH = 60, 5
@@ -212,6 +214,99 @@ def test_one_new_user_by_both_roads(fitted: dv.DualViewMixture) -> None:
     assert abs(np.mean(found) - exact) < 4.5 * error
 
 
-def test_scores_by_user_are_refused(fitted: dv.DualViewMixture) -> None:
-    with pytest.raises(InputError, match="leave whole users out"):
-        dv.compare({"apart": fitted, "again": fitted}, by="user")
+def weights_of_others(post: Any, draw: int, user: int, n_fresh: int) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities of the look (R,) of a user that a draw has been rid of, and of its act given each look (R, R); by (M16)."""
+    labels = post.flat("z")[draw], post.flat("z_behavior")[draw], post.flat("agrees")[draw]
+    prior, alpha = post.partition_prior, float(post.flat("alpha")[draw])
+    n_known = int((post.components["owner"] == draw).sum())
+    counts = np.zeros(n_known + n_fresh)
+    for other, (look, act, agrees) in enumerate(zip(*labels, strict=True)):
+        if other != user:
+            counts[look] += 1
+            counts[act] += not agrees
+
+    def weights(counts: np.ndarray) -> np.ndarray:
+        offset, opens = float(prior.offset(alpha)), prior.n_components is None
+        result = np.where((counts > 0) | (not opens), counts + offset, 0.0)
+        if n_fresh:  # each stands for clusters that nobody is in, whoever has opened one like it
+            result[n_known:] += prior.new_weight(alpha, int((counts > 0).sum())) / n_fresh
+        return np.asarray(result / result.sum())
+
+    share = float(post.flat("agreement")[draw])
+    acts = np.array([(1.0 - share) * weights(counts + one) for one in np.eye(len(counts))]) + share * np.eye(len(counts))
+    return weights(counts), acts
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"n_clusters": 4}, pytest.param({"partition": dv.PitmanYor(0.3)}, marks=pytest.mark.slow)],
+    ids=str,
+)
+def test_densities_of_users_left_out(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against weights counted anew for each user, look and act."""
+    monkeypatch.setattr(candidates, "_BASE_DRAWS", 1)
+    x, behavior, _, _ = world(share=0.3)
+    post = dv.DualViewMixture(agreement=0.4, n_warmup=20, n_draws=4, n_chains=1, **options).fit(x, behavior).posterior_
+    found, rows = left_out_users.user_densities(post, behavior), Candidates(post)
+    working, priors = post.units["features"].to_working(x), LatentPriors(post)
+    params = {name: post.flat(name) for name in behavior.param_names}
+    evidence = behavior.evidence_of_users([priors[draw] for draw in range(4)], post.flat("latent"), params)
+    own = left_out_users._Rows(rows, np.arange(4), None)
+    constant = post.units["features"].log_volume
+    for user in range(N_USERS):
+        looking, acting = rows.log_features(working[user : user + 1], 1)[0], own.log_observations(evidence(user), None)
+        for draw in range(4):
+            here = rows.draw == draw
+            looks, acts = weights_of_others(post, draw, user, rows.n_fresh)
+            features = np.log(looks @ np.exp(looking[here]))
+            joint = np.log((looks * np.exp(looking[here])) @ acts @ np.exp(acting[here]))
+            assert found.features[0, draw, user] == pytest.approx(features - constant, abs=1e-8)
+            assert found.joint[0, draw, user] == pytest.approx(joint - constant, abs=1e-8)
+
+
+def test_scores_by_user(fitted: dv.DualViewMixture) -> None:
+    x, behavior, _, _ = world()
+    plain = dv.DualViewMixture(**SHORT).fit(x, behavior)
+    table = dv.compare({"apart": fitted, "together": plain}, by="user")
+    assert table.index[0] == "apart"
+    assert np.isfinite(table["elpd"]).all()
+
+
+@pytest.mark.slow
+def test_scores_by_user_are_those_of_refits() -> None:
+    """A user left out by weights, and by a fit to the others that predicts it as a new user."""
+    x, behavior, _, _ = world()
+    prior = {"feature_prior": dv.GaussianPrior(np.zeros(2), 9.0 * np.eye(2)), "behavior_prior": dv.GaussianPrior(0.0, 9.0)}
+    settings: dict[str, Any] = {"n_warmup": 300, "n_draws": 1500, "n_chains": 2, "agreement": 0.7, "n_clusters": 3, **prior}
+    users, places = np.arange(24), [0, 5, 10, 20]
+
+    def cut(chosen: np.ndarray) -> tuple[Any, dv.UserRegression]:
+        rows = np.flatnonzero(np.isin(behavior.user, chosen))
+        place = np.searchsorted(chosen, behavior.user[rows])
+        own = dv.UserRegression(place, np.ones((len(rows), 1)), behavior.outcome[rows], n_users=len(chosen))
+        return x[chosen], own
+
+    def ours(seed: int) -> np.ndarray:
+        scores = user_scores(dv.DualViewMixture(random_state=seed, **settings).fit(*cut(users)))
+        return np.asarray(scores.elpd[places])
+
+    def theirs(user: int, seed: int) -> float:
+        model = dv.DualViewMixture(random_state=seed, **settings).fit(*cut(users[users != user]))
+        rows, post = model._candidates, model.posterior_
+        own, _ = cut(np.array([user]))
+        looks = rows.log_prior + rows.log_features(post.units["features"].to_working(own), 1)[0]
+        customers = rows.customers(rows.weight, rows.total)
+        assert customers is not None
+        y = behavior.outcome[behavior.user == user]
+        means, covariances = rows.latent
+        s = post.flat("noise_precision")[rows.draw]
+        covariance = covariances[:, :1, :1] + np.eye(len(y)) / s[:, None, None]
+        away = y - means
+        square = np.einsum("ri,ri->r", away, np.linalg.solve(covariance, away[..., None])[..., 0])
+        acting = -0.5 * (np.linalg.slogdet(covariance)[1] + square + len(y) * np.log(2 * np.pi))
+        return float(logsumexp(customers.acting(looks[None])[0] + acting) - logsumexp(looks))
+
+    by_weights = np.array([ours(seed) for seed in range(4)])
+    by_fits = np.array([[theirs(user, 50 + seed) for user in places] for seed in range(4)])
+    error = np.sqrt((by_weights.var(axis=0, ddof=1) + by_fits.var(axis=0, ddof=1)) / 4) + 0.01
+    assert (np.abs(by_weights.mean(axis=0) - by_fits.mean(axis=0)) / error).max() < 9.0

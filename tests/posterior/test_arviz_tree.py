@@ -84,6 +84,70 @@ def test_coordinates_have_the_ids(forest: dict[str, xr.DataTree]) -> None:
     np.testing.assert_array_equal(tree["constant_data"]["n_participants"], (FORUM.participation > 0).sum(axis=1))
 
 
+def a_table() -> pd.DataFrame:
+    """A number with missing cells, a count, a rating and a category."""
+    rng = np.random.default_rng(4)
+    group = np.arange(N_USERS) % 2
+    users = pd.DataFrame(
+        {
+            "height": 3.0 * group + rng.standard_normal(N_USERS),
+            "posts": rng.poisson(2.0 + 10.0 * group),
+            "grade": pd.Categorical.from_codes(
+                np.minimum(rng.integers(0, 3, N_USERS) + group, 2), ["low", "some", "high"], True
+            ),
+            "town": np.array(["here", "there"])[rng.integers(0, 2, N_USERS)],
+        },
+        index=[f"user {u}" for u in range(N_USERS)],
+    )
+    users.loc[users.index[::5], "height"] = np.nan
+    return users
+
+
+def test_tables_have_replicates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorded as the table is: counts are whole, ratings and categories have their levels; observed cells may be missing."""
+    users = a_table()
+    model = dv.DualViewMixture(**LENGTH, columns={"posts": "count", "town": "nominal"}).fit(users)
+    tree = model.posterior_.to_arviz(n_prior=20)
+    observed, names = tree["observed_data"], ["height", "posts", "grade"]
+    np.testing.assert_array_equal(np.isnan(observed["features"].sel(feature="height")), users["height"].isna())
+    np.testing.assert_allclose(observed["features"].sel(feature="posts"), users["posts"])
+    np.testing.assert_array_equal(observed["features"].sel(feature="grade"), users["grade"].cat.codes)
+    for group in ("posterior_predictive", "prior_predictive"):
+        drawn = tree[group]["features"]
+        assert list(drawn.coords["feature"].values) == names
+        assert np.isfinite(drawn.sel(feature=["height", "grade"])).all()
+        assert set(np.unique(drawn.sel(feature="grade"))) <= {0.0, 1.0, 2.0}
+        assert set(np.unique(tree[group]["codes"].sel(category="town"))) == {0, 1}
+    posts = tree["posterior_predictive"]["features"].sel(feature="posts")
+    np.testing.assert_array_equal(posts, np.round(posts))
+    assert posts.min() >= 0.0
+    for column in ("height", "posts"):  # users of each group are like it
+        means = tree["posterior_predictive"]["features"].sel(feature=column).median(("chain", "draw")).values
+        assert means[1::2].mean() > means[::2].mean()
+    monkeypatch.setattr(trees, "CELLS", 400)  # room for some users only
+    monkeypatch.setattr(trees, "_FEWEST_DRAWS", 10)
+    model.posterior_.save(tmp_path / "draws.nc", whole=True)
+    again = dv.load(tmp_path / "draws.nc")
+    assert again.features is None
+    np.testing.assert_array_equal(again.cells.low, model.posterior_.cells.low)
+    np.testing.assert_array_equal(again.cells.codes, model.posterior_.cells.codes)
+    kept = again.to_arviz()
+    assert kept["observed_data"].sizes["user"] == kept["posterior_predictive"].sizes["user"] < N_USERS
+
+
+def test_features_of_all_users_are_saved(
+    models: dict[str, dv.DualViewMixture], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups that have room for some of them only do not take the others from predictions."""
+    monkeypatch.setattr(trees, "CELLS", 400)
+    monkeypatch.setattr(trees, "_FEWEST_DRAWS", 10)
+    models["threads"].posterior_.save(tmp_path / "draws.nc", whole=True)
+    again = dv.load(tmp_path / "draws.nc")
+    np.testing.assert_array_equal(again.features, FORUM.features)
+    kept = again.to_arviz()
+    assert kept["observed_data"].sizes["user"] == kept["posterior_predictive"].sizes["user"] < N_USERS
+
+
 def test_likelihoods_are_those_of_the_data(models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree]) -> None:
     tree, post = forest["threads"], models["threads"].posterior_
     expected = post["latent"] @ FORUM.participation.T

@@ -48,7 +48,8 @@ def features(
     model : fitted DualViewMixture
     X : array or DataFrame (U, D), optional
         Features of the users of the fit; by default those that were fitted. A model fitted without features can be plotted in
-        any features you give. Users with a missing cell in one of the two columns are left out. Nominal columns have no axis.
+        any features you give. Users with a missing cell in one of the two columns are left out. Nominal columns have no
+        axis here; see :func:`levels`.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     columns : two positions or names
@@ -179,7 +180,10 @@ def _values(model: DualViewMixture, X: Any) -> tuple[Array, list[str]]:
     codebook, cells = post.codebook, post.cells
     if cells is not None and codebook is not None:
         if len(codebook.gaussian) < 2:
-            raise InputError("A picture of features needs two columns that are not nominal; the table of the fit has fewer.")
+            raise InputError(
+                "A picture of features needs two columns that are not nominal; the table of the fit has fewer. "
+                "plots.levels shows nominal ones."
+            )
         shown = cells if X is None else codebook.cells(X, unknown="missing")
         return codebook.observed(shown), [column.name for column in codebook.gaussian]
     if X is None and post.features is None:

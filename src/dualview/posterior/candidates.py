@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.records import ClusterNoise
+from dualview.errors import InputError
 from dualview.posterior.category_shares import CategoryShares
 from dualview.posterior.disagreement import Customers
 from dualview.posterior.followed import followed, slopes_of
@@ -181,6 +182,14 @@ class Candidates:
     @property
     def has_link(self) -> bool:
         return "slopes" in self._post
+
+    def require_cells(self, x: Features | None) -> None:
+        """A link needs exact cells where users need not act as they look: what it adds depends on both clusters at once."""
+        if self.share is not None and self.has_link and isinstance(x, UserCells) and not x.complete.all():
+            raise InputError(
+                "Latent behavior that follows features by a link cannot be predicted for users with missing or inexact "
+                "cells where users need not act as they look: give complete rows, or fit with agreement=None or link=None."
+            )
 
     def row_shifts(self, x: Features | None) -> Array:
         """What a link adds to the latent vectors of users in each row, (R, J, q); 0 without one.

@@ -1,7 +1,8 @@
 """Users left out one at a time: the density of everything known about a user, given all others, in every draw.
 
 Without user u a draw has the clusters of the others. u joins one of them, or opens a new one, with the prior's weights; its
-latent vector is integrated out in each. A cluster in which u is alone in the draw does not exist without it.
+latent vector is integrated out in each. A cluster in which u is alone in the draw does not exist without it. Where users need
+not act as they look, u leaves one customer or two, and its two labels are summed over.
 """
 
 from itertools import product
@@ -13,8 +14,8 @@ from scipy.special import logsumexp
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.records import Evidence, SampledEvidence
-from dualview.errors import InputError
 from dualview.posterior.candidates import Candidates, Features
+from dualview.posterior.disagreement import Customers
 from dualview.posterior.left_out import LatentPriors
 from dualview.posterior.new_users import updated
 from dualview.posterior.posterior import Posterior
@@ -38,26 +39,25 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
     """The densities in up to ``MOST_DRAWS`` draws, evenly spread."""
     per_chain = np.linspace(0, post.n_draws - 1, min(post.n_draws, max(1, MOST_DRAWS // post.n_chains))).round().astype(int)
     chosen = (np.arange(post.n_chains)[:, None] * post.n_draws + per_chain).ravel()
-    rows = _Rows(Candidates(post), chosen, post.flat("noise_precision") if "noise_precision" in post else None)
+    candidates = Candidates(post)
+    rows = _Rows(candidates, chosen, post.flat("noise_precision") if "noise_precision" in post else None)
     x = _features(post)
+    candidates.require_cells(x)
     evidence = None
     if behavior is not None:
         priors = LatentPriors(post)
         params = {name: post.flat(name)[chosen] for name in behavior.param_names}
         evidence = behavior.evidence_of_users([priors[draw] for draw in chosen], post.flat("latent")[chosen], params)
-    if post.agreement_prior is not None:
-        raise InputError(
-            "Scores that leave whole users out are not known where users need not act as they look: compare by observations, "
-            "or fit with agreement=None."
-        )
-    members = post.flat("z")[chosen]
+    members, second = post.flat("z")[chosen], post.flat_acts[chosen]
+    agrees = post.flat("agrees")[chosen] if "agrees" in post else np.ones(members.shape, dtype=bool)
     joint, features = np.empty((2, len(chosen), post.n_users))
     for user in range(post.n_users):
         own = None if x is None else x[user : user + 1]
-        log_weights = rows.log_weights(members[:, user]) + rows.log_features(own)
+        others = rows.without(members[:, user], second[:, user], agrees[:, user])
+        log_weights = rows.log_weights(others) + rows.log_features(own)
         features[:, user] = rows.by_draw(log_weights)
         if evidence is not None:
-            log_weights = log_weights + rows.log_observations(evidence(user), own)
+            log_weights = rows.log_acting(log_weights, others) + rows.log_observations(evidence(user), own)
         joint[:, user] = rows.by_draw(log_weights)
     shape = (post.n_chains, len(per_chain), post.n_users)
     constant = post.units["features"].log_volume if "features" in post.units else 0.0
@@ -70,24 +70,60 @@ def _features(post: Posterior) -> Features | None:
     return None if post.features is None else np.ascontiguousarray(post.units["features"].to_working(post.features))
 
 
+class Others(NamedTuple):
+    """What rows weigh without a user: weight (R,), fresh rows included; total (S,) of each draw; n_gone (S,) clusters gone."""
+
+    weight: Array
+    total: Array
+    n_gone: NDArray[np.int64]
+
+
 class _Rows:
     """The candidates of some draws: every component of each draw and fresh ones. noise: of all draws, where users have one."""
 
     def __init__(self, candidates: Candidates, chosen: NDArray[np.intp], noise: Array | None) -> None:
-        self._all, self._noise = candidates, noise
+        self._all, self._noise, self._chosen = candidates, noise, chosen
         place = np.full(candidates.n_draws, -1)
         place[chosen] = np.arange(len(chosen))
         self._kept = place[candidates.draw] >= 0
         self._draw = place[candidates.draw[self._kept]]
         self._first = np.searchsorted(self._draw, np.arange(len(chosen)))
-        self._total = candidates.total[chosen] - 1.0  # the user itself is left out
 
-    def log_weights(self, z: NDArray[np.integer]) -> Array:
-        """ln of the prior weight of each row for a user in components z (S,), which lose it."""
-        weight = self._all.weight[self._kept].copy()
-        weight[self._first + z] -= 1.0
+    def without(self, looks: NDArray[np.integer], acts: NDArray[np.integer], agrees: NDArray[np.bool_]) -> Others:
+        """The others of a user in components looks (S,) and, where it does not agree, also in acts (S,)."""
+        known, own = self._all.known[self._kept], np.zeros(len(self._draw))
+        own[self._first + looks] += 1.0
+        np.add.at(own, self._first[~agrees] + acts[~agrees], 1.0)
+        offset = self._all.offset[self._chosen][self._draw]
+        n_left = self._all.weight[self._kept] - offset - own
+        gone = known & (own > 0.0) & (n_left < 0.5)
+        n_gone = np.bincount(self._draw[gone], minlength=len(self._chosen))
+        weight = np.where(known, n_left + offset, self._new_weight(-n_gone)[self._draw])
+        if self._all.n_fresh:  # clusters that nobody is in do not exist
+            weight[gone] = 0.0
+        return Others(weight, np.add.reduceat(weight, self._first), n_gone)
+
+    def _new_weight(self, n_opened: NDArray[np.integer]) -> Array:
+        """What each fresh row weighs in the draws (S,) once this many clusters more are there."""
+        opened = np.zeros(self._all.n_draws)
+        opened[self._chosen] = n_opened
+        return self._all.new_weight(opened)[self._chosen] / max(self._all.n_fresh, 1)
+
+    def log_weights(self, others: Others) -> Array:
+        """ln of the prior weight of each row."""
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.maximum(weight, 0.0) / self._total[self._draw]))
+            return np.asarray(np.log(others.weight / others.total[self._draw]))
+
+    def log_acting(self, log_looks: Array, others: Others) -> Array:
+        """ln of each row's weight by behavior, from that by features; the same where users act as they look."""
+        if self._all.share is None:
+            return log_looks
+        known, draw = self._all.known[self._kept], self._draw
+        own = np.where(known, 1.0, 1.0 + self._all.offset[self._chosen][draw])
+        new = np.array([np.where(known, 0.0, self._new_weight(n - others.n_gone)[draw]) for n in (0, 1)])
+        weight = np.where(known, others.weight, 0.0)
+        customers = Customers(self._all.share[self._chosen], draw, self._first, weight, others.total, own, new)
+        return np.asarray(customers.acting(log_looks[None])[0])
 
     def log_features(self, x: Features | None) -> Array:
         return np.asarray(self._all.log_features(x, 1)[0][self._kept])

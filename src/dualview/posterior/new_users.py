@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence
-from dualview.errors import DataWarning, InputError
+from dualview.errors import DataWarning
 from dualview.outcomes import NormalMixture
 from dualview.posterior.candidates import MOST_CELLS, SEED, Candidates, Features, OpenedFeatures, gaussians_of
 from dualview.posterior.fresh import Component
@@ -193,16 +193,8 @@ class NewUsers:
     def _shifted(self, users: slice) -> Array:
         """What a link adds to some users' latent vectors in each row, (R, J, q)."""
         x = None if self._x is None else self._x[users]
-        self._require_cells(x)
+        self._candidates.require_cells(x)
         return self._candidates.row_shifts(x)
-
-    def _require_cells(self, x: Features | None) -> None:
-        """A link needs exact cells where users need not act as they look: what it adds depends on both clusters at once."""
-        if self._customers is not None and self._candidates.has_link and isinstance(x, UserCells) and not x.complete.all():
-            raise InputError(
-                "Latent behavior that follows features by a link cannot be predicted for new users with missing or inexact "
-                "cells where users need not act as they look: give complete rows, or fit with agreement=None or link=None."
-            )
 
     def _sampled(self, users: slice) -> tuple[Array, Array]:
         """A latent vector of each user drawn in each row, (R, J, q), and ln p(observations | it), (R, J)."""
@@ -269,7 +261,7 @@ class NewUsers:
 
     def latent(self) -> NormalMixture | VectorMixture | WeightedDraws:
         """Predictive distribution of each user's latent vector."""
-        self._require_cells(self._x)
+        self._candidates.require_cells(self._x)
 
         def parts(users: slice) -> VectorParts:
             known = self.given(users)

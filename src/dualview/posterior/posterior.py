@@ -176,7 +176,9 @@ class Posterior:
     def features(self) -> Array | None:
         """The features that were fitted, in the user's units, (U, D)."""
         group = self._tree.children.get("observed_data")
-        return None if group is None or "features" not in group else np.asarray(group["features"].values)
+        if group is None or "features" not in group or "codes" in group:
+            return None
+        return np.asarray(group["features"].values)
 
     @property
     def cells(self) -> Cells | None:

@@ -1,9 +1,9 @@
 """The whole tree for ArviZ: the draws with the data, their predictions, their likelihoods and their priors.
 
 Groups besides those of a posterior: sample_stats, observed_data, constant_data, expected, posterior_predictive, log_likelihood,
-log_prior, prior and prior_predictive. ``outcome`` (observation) and ``features`` (user, feature) have these names in each. A
-table with cells that are not exact, or with categories, is in observed_data as ``low``, ``high`` and ``codes``; it has a
-likelihood, and no replicates.
+log_prior, prior and prior_predictive. ``outcome`` (observation) and ``features`` (user, feature) have these names in each, and
+so have ``codes`` (user, category), the levels of nominal columns. The ends of cells that are not exact are in observed_data as
+``low`` and ``high``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +23,7 @@ from dualview.columns import Cells
 from dualview.errors import DegenerateError, InputError
 from dualview.model import Model, State
 from dualview.partitions.choice import PartitionNames
+from dualview.posterior import feature_replicates
 from dualview.posterior.category_shares import nominal_view
 from dualview.posterior.log_priors import log_priors
 from dualview.posterior.rebuilt import observations_of, rebuilt_model
@@ -39,7 +40,7 @@ _FEWEST_OF_PRIOR = 20
 _TRIES = 4  # draws from the prior for each that is wanted, at most
 _OF_DRAWS = ("expected", "posterior_predictive", "log_likelihood", "log_prior")
 _OF_PRIOR = ("prior", "prior_predictive")
-_VARIABLES = ("outcome", "features")
+_VARIABLES = {"outcome": ("outcome", "outcome_low", "outcome_high"), "features": ("features", "codes", "low", "high")}
 _OF_DATA = ("observed_data", "expected", "posterior_predictive", "log_likelihood", "prior_predictive")
 GROUPS = ("observed_data", "constant_data", *_OF_DRAWS, *_OF_PRIOR)
 
@@ -84,20 +85,30 @@ def whole_tree(post: "Posterior", asked: Asked, behavior: Behavior | None) -> xr
 
 
 def saved_tree(post: "Posterior") -> xr.DataTree:
-    """All draws, with all groups beside them, as a file holds them."""
+    """All draws, with all groups beside them, as a file holds them: the features of all users, which predictions need."""
     made, tree = _Maker(post, Asked(), observations_of(post, None)).tree(), post.tree.copy()
     for name in GROUPS:
         if name in made.children:
             tree[name] = made[name]
+    if post.has_features:
+        of_users = feature_replicates.observed(post, np.arange(post.n_users))
+        others = tree["observed_data"].to_dataset().drop_dims(["user", "feature", "category"], errors="ignore")
+        coords = {
+            dim: post.tree["posterior"].coords[dim] for dim in ("user", "feature") if dim in post.tree["posterior"].coords
+        }
+        tree["observed_data"] = xr.DataTree(others.merge(xr.Dataset(of_users, coords=coords)))
     return tree
 
 
 def _as_kept(kept: xr.DataTree) -> xr.DataTree:
-    """A tree as a file holds it; where groups were made of some draws only, with these."""
+    """A tree as a file holds it; where groups were made of some draws or users only, with these."""
     tree = kept.copy()
     draws = [tree[name].coords["draw"].values for name in _OF_DRAWS if name in tree.children]
     if draws and len(draws[0]) < tree["posterior"].sizes["draw"]:
         _keep_draws(tree, draws[0])
+    users = [tree[name].coords["user"].values for name in _OF_DATA[1:] if name in tree.children and "user" in tree[name].dims]
+    if users and "observed_data" in tree.children:
+        tree["observed_data"] = xr.DataTree(tree["observed_data"].to_dataset().sel(user=users[0]))
     tree["sample_stats"] = xr.DataTree(_sample_stats(tree["posterior"].to_dataset()))
     return tree
 
@@ -121,7 +132,7 @@ class _Maker:
         self._post, self._asked, self._whole_behavior = post, asked, behavior
         self._rng = np.random.default_rng(asked.seed)
         n_observations = 0 if behavior is None else len(behavior.observed)
-        largest = max(n_observations, 0 if post.features is None else post.features.size)
+        largest = max(n_observations, post.n_users * feature_replicates.n_columns(post))
         fitting = max(min(_FEWEST_DRAWS, post.n_draws), CELLS // max(post.n_chains * largest, 1))
         n_draws = min(asked.n_draws or fitting, post.n_draws)
         self._draws = np.linspace(0, post.n_draws - 1, n_draws).round().astype(np.intp)
@@ -129,8 +140,7 @@ class _Maker:
         self._observations = self._some(n_observations, asked.n_observations or room)
         if behavior is not None and len(self._observations) < n_observations:
             self._observations = behavior.whole(self._observations)
-        n_features = 1 if post.features is None else post.features.shape[1]
-        self._users = self._some(post.n_users, max(1, room // max(n_features, 1)))
+        self._users = self._some(post.n_users, max(1, room // max(feature_replicates.n_columns(post), 1)))
         self._behavior = behavior
         if behavior is not None and len(self._observations) < n_observations:
             self._behavior = behavior.take(self._observations)
@@ -159,7 +169,7 @@ class _Maker:
             "observed_data": self._observed,
             "constant_data": self._constant,
             "expected": self._expected,
-            "posterior_predictive": lambda: self._predictive(self._forecast, self._features_given),
+            "posterior_predictive": self._predictive,
             "log_likelihood": self._log_likelihood,
             "log_prior": self._log_prior,
             "prior": lambda: self._prior.draws,
@@ -169,7 +179,8 @@ class _Maker:
             if self._asked.groups is None or name in self._asked.groups:
                 made = makers[name]()
                 if name in _OF_DATA and self._asked.variables is not None:
-                    made = made.drop_vars(set(_VARIABLES) - set(self._asked.variables), errors="ignore")
+                    others = [name for part in _VARIABLES if part not in self._asked.variables for name in _VARIABLES[part]]
+                    made = made.drop_vars(others, errors="ignore")
                 if made.data_vars:
                     tree[name] = xr.DataTree(made)
         return tree
@@ -183,7 +194,7 @@ class _Maker:
             found["observation"] = self._observations if ids is None else np.asarray(ids)
             found |= self._behavior.coords()
         draws = self._post.tree["posterior"].coords
-        found |= {dim: draws[dim].values for dim in ("feature",) if dim in draws}
+        found |= {dim: draws[dim].values for dim in feature_replicates.DIMS.values() if dim in draws}
         return found
 
     def _dataset(
@@ -207,13 +218,7 @@ class _Maker:
                 data["outcome"] = (("observation",), observed)
             else:  # lower and upper ends
                 data |= {f"outcome_{end}": (("observation",), observed[:, i]) for i, end in enumerate(("low", "high"))}
-        if self._post.features is not None:
-            data["features"] = (("user", "feature"), self._post.features[self._users])
-        elif self._post.cells is not None:
-            cells = self._post.cells.take(self._users)
-            data |= {"low": (("user", "feature"), cells.low), "high": (("user", "feature"), cells.high)}
-            data["codes"] = (("user", "category"), cells.codes)
-        return self._dataset(data)
+        return self._dataset(data | feature_replicates.observed(self._post, self._users))
 
     def _constant(self) -> xr.Dataset:
         return self._dataset({} if self._behavior is None else self._behavior.constant_data(), sampled=False)
@@ -241,15 +246,16 @@ class _Maker:
             data["noise_sd"] = (("chain", "draw"), self._by_draw(spread[:, 0]))
         return self._dataset(data)
 
-    def _predictive(self, forecast: Forecast | None, features: Callable[[], Array] | None) -> xr.Dataset:
+    def _predictive(self) -> xr.Dataset:
         """A replicate of the outcomes and of the features for each draw."""
         data: dict[str, Any] = {}
-        if forecast is not None:
-            everything = slice(0, forecast.n)
-            drawn = forecast.outcome.draw(self._rng, forecast.known(everything), everything)
+        if self._forecast is not None:
+            everything = slice(0, self._forecast.n)
+            drawn = self._forecast.outcome.draw(self._rng, self._forecast.known(everything), everything)
             data["outcome"] = (("chain", "draw", "observation"), self._by_draw(drawn))
-        if self._post.features is not None and features is not None:
-            data["features"] = (("chain", "draw", "user", "feature"), self._by_draw(features()))
+        if self._post.has_features:
+            for name, values in feature_replicates.given_clusters(self._rng, self._post, self._rows).items():
+                data[name] = (("chain", "draw", "user", feature_replicates.DIMS[name]), self._by_draw(values))
         return self._dataset(data)
 
     def _clusters(self) -> tuple[Array, Array]:
@@ -262,13 +268,6 @@ class _Maker:
         """The kept users' clusters in the kept draws, as rows of the table of components, (S, U)."""
         first = np.searchsorted(self._post.components["owner"], self._flat_draws)
         return np.asarray(first[:, None] + self._post.flat("z")[self._flat_draws][:, self._users])
-
-    def _features_given(self) -> Array:
-        """Features of the kept users drawn given their clusters, (S, U, D)."""
-        means, factors = self._clusters()
-        noise = self._rng.standard_normal(means.shape)
-        away = np.linalg.solve(np.swapaxes(factors, -1, -2), noise[..., None])[..., 0]
-        return self._post.units["features"].vectors(means + away)
 
     def _log_likelihood(self) -> xr.Dataset:
         """Of every outcome given the latent behavior, and of every user's features given the cluster."""
@@ -313,7 +312,7 @@ class _Maker:
 
     @cached_property
     def _prior(self) -> "_PriorDraws":
-        n_features = 1 if self._post.features is None else self._post.features.shape[1]
+        n_features = max(1, feature_replicates.n_columns(self._post))
         room = CELLS // max(self._post.n_users * n_features, len(self._observations))
         return _PriorDraws(self._rng, self._model, self._post, min(self._asked.n_prior, max(room, _FEWEST_OF_PRIOR)))
 
@@ -328,8 +327,8 @@ class _Maker:
             with np.errstate(over="ignore"):  # heavy tails
                 values = forecast.outcome.draw(self._rng, forecast.known(everything), everything)
             data["outcome"] = (("chain", "draw", "observation"), values[None])
-        if self._post.features is not None:
-            data["features"] = (("chain", "draw", "user", "feature"), drawn.features(self._rng)[None][:, :, self._users])
+        for name, values in drawn.features(self._rng).items():
+            data[name] = (("chain", "draw", "user", feature_replicates.DIMS[name]), values[None][:, :, self._users])
         made = self._dataset(data, others={"chain": [0], "draw": np.arange(len(drawn.states))})
         return made.assign_attrs(drawn.draws.attrs)
 
@@ -368,11 +367,17 @@ class _PriorDraws:
     def flat(self, name: str) -> NDArray[Any]:
         return np.asarray(self.draws[name].values[0])
 
-    def features(self, rng: np.random.Generator) -> Array:
-        """Features of all users given each draw, (S, U, D), in the user's units."""
-        view = self._model.views["features"]
-        drawn = [view.simulate(rng, state.views["features"], state.z) for state in self.states]
-        return self._post.units["features"].vectors(np.array(drawn))
+    def features(self, rng: np.random.Generator) -> dict[str, Array]:
+        """Features of all users given each draw, (S, U, columns), by variable, in the user's units."""
+        found = {}
+        for name in self._model.observed:
+            view = self._model.views[name]
+            drawn = np.array([view.simulate(rng, state.views[name], state.z) for state in self.states])
+            if name == "features":
+                found["features"] = feature_replicates.recorded(self._post, drawn)
+            else:
+                found["codes"] = drawn.astype(np.int64)
+        return found
 
 
 def finite_draw(rng: np.random.Generator, model: Model) -> State | None:

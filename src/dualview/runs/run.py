@@ -397,6 +397,8 @@ def plot_run(folder: Path) -> list[Path]:
         pictures["similarity"] = lambda: plots.similarity(post)
     if "features" in post.units and len(post.feature_names) > 1:
         pictures["features"] = lambda: plots.features(model)
+    if post.codebook is not None and any(column.levels for column in post.codebook.columns if column.kind != "ignore"):
+        pictures["levels"] = lambda: plots.levels(post)[0]
     if "latent" in post:
         pictures["latent"] = lambda: plots.latent(model)
     make_folder(folder / "plots")
