@@ -3,6 +3,7 @@
 Unlike the joint test, chains start as a user's do, from everybody in one cluster, and must find the posterior by themselves.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.behaviors.panel import Panel
 from dualview.engines.gibbs import GibbsEngine
 from dualview.model import Model, State
+from dualview.partitions.agreement import Beta
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from dualview.units import Whitening
 
@@ -36,6 +38,11 @@ def blank_model(partition: Any) -> Model:
     return Model(partition, np.zeros((N_USERS, 2)), likelihood, N_USERS)
 
 
+def disagreeing(partition: Any) -> Model:
+    """Users who need not act as they look."""
+    return replace(blank_model(partition), agreement=Beta(2.0, 1.0))
+
+
 def separable_model(partition: Any) -> Model:
     """Two answers a user to a question without covariates: as a rule they are alike, and set no bound to the latent number."""
     user = np.repeat(np.arange(N_USERS), 2)
@@ -47,18 +54,25 @@ def separable_model(partition: Any) -> Model:
 def quantities(state: State) -> dict[str, float]:
     features, behavior = state.views["features"].base, state.views["behavior"].base
     assert state.latent is not None
+    agreement = {}
+    if state.agreement is not None:
+        agreement = {"agreement": state.agreement.share}
     noise = {name: np.log(value) for name, value in state.params.items() if name == "noise_precision"}
-    return noise | {
-        "log_alpha": np.log(state.alpha),
-        "latent": state.latent[0, 0],
-        "mean of latent": state.latent.mean(),
-        "features.base_mean": features.mean[0],
-        "features.base_covariance": np.log(features.covariance[0, 0]),
-        "features.dof": np.log(features.dof),
-        "behavior.base_mean": behavior.mean[0],
-        "behavior.base_covariance": np.log(behavior.covariance[0, 0]),
-        "behavior.dof": np.log(behavior.dof),
-    }
+    return (
+        noise
+        | agreement
+        | {
+            "log_alpha": np.log(state.alpha),
+            "latent": state.latent[0, 0],
+            "mean of latent": state.latent.mean(),
+            "features.base_mean": features.mean[0],
+            "features.base_covariance": np.log(features.covariance[0, 0]),
+            "features.dof": np.log(features.dof),
+            "behavior.base_mean": behavior.mean[0],
+            "behavior.base_covariance": np.log(behavior.covariance[0, 0]),
+            "behavior.dof": np.log(behavior.dof),
+        }
+    )
 
 
 def ranks(rng: np.random.Generator, blank: Model) -> dict[str, int]:
@@ -77,8 +91,14 @@ def ranks(rng: np.random.Generator, blank: Model) -> dict[str, int]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "blank",
-    [blank_model(ChineseRestaurant()), blank_model(FiniteDirichlet(3)), separable_model(ChineseRestaurant())],
-    ids=["dual-DP", "dual-fixed", "answers all alike"],
+    [
+        blank_model(ChineseRestaurant()),
+        blank_model(FiniteDirichlet(3)),
+        separable_model(ChineseRestaurant()),
+        disagreeing(ChineseRestaurant()),
+        disagreeing(FiniteDirichlet(3)),
+    ],
+    ids=["dual-DP", "dual-fixed", "answers all alike", "views may disagree", "views may disagree, fixed"],
 )
 def test_ranks_of_the_truth_are_uniform(blank: Model) -> None:
     rng = np.random.default_rng(11)

@@ -1,11 +1,17 @@
-"""Chains from everybody in one cluster and from k-means reach the same posterior on the paper's scenarios."""
+"""Chains from far apart reach the same posterior on the paper's scenarios: from one cluster, k-means; full agreement, none."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import dualview as dv
+from dualview.engines.gibbs import GibbsEngine
+from dualview.inputs.data import checked_data
+from dualview.inputs.modelled import modelled
+from dualview.model import Model, State
+from dualview.partitions.agreement import Agreement
 from dualview.posterior.diagnostics import table
 
 
@@ -25,5 +31,48 @@ def test_starts_agree(scenario: str) -> None:
             chains.setdefault(name, []).append(post[name].astype(float))
         chains.setdefault("mean latent", []).append(post["latent"].mean(axis=2))
     r_hat = table({name: np.concatenate(parts) for name, parts in chains.items()})["r_hat"]
+    assert r_hat.max() < 1.03, r_hat.to_string()
+    assert np.median(r_hat) < 1.01
+
+
+def scalars(state: State) -> dict[str, float]:
+    assert state.agreement is not None
+    assert state.latent is not None
+    return {
+        "agreement": state.agreement.share,
+        "acting otherwise": float((state.acts != state.z).mean()),
+        "clusters": float((state.counts > 0).sum()),
+        "log alpha": float(np.log(state.alpha)),
+        "log noise": float(np.log(state.params["noise_precision"])),
+        "mean latent": float(state.latent.mean()),
+    }
+
+
+def apart_from(rng: np.random.Generator, model: Model, agreeing: bool) -> np.ndarray:
+    """Draws of scalars, from all users acting as they look, or from none, with labels of behavior that have nothing to do."""
+    engine = GibbsEngine(3)
+    z = rng.integers(0, 6, model.n_users)
+    state = engine.start(rng, model, z)
+    if not agreeing:
+        acts = rng.permutation(z)
+        state = replace(state, agreement=Agreement(acts, np.zeros(model.n_users, dtype=bool), 0.1))
+    draws = []
+    for iteration in range(6000):
+        state = engine.step(rng, model, state)
+        if iteration >= 1000:
+            draws.append(list(scalars(state).values()))
+    return np.array(draws)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", ["agreement", "disagreement", "iris"])
+def test_full_agreement_and_none_lead_to_the_same(scenario: str) -> None:
+    """Two chains from each where views may disagree."""
+    forum = getattr(dv.datasets, scenario)(50, 100, seed=0)
+    estimator = dv.DualViewMixture(agreement="learnt")
+    fit = modelled(estimator, checked_data(estimator, forum.features, dv.SharedOutcome(forum.participation, forum.outcome)))
+    chains = np.array([apart_from(np.random.default_rng(seed), fit.model, seed % 2 == 0) for seed in range(4)])
+    state = fit.model.draw_prior(np.random.default_rng(0))
+    r_hat = table({name: chains[:, :, i] for i, name in enumerate(scalars(state))})["r_hat"]
     assert r_hat.max() < 1.03, r_hat.to_string()
     assert np.median(r_hat) < 1.01
