@@ -187,5 +187,5 @@ def test_refusals(options, message):
 def test_degrees_of_freedom_need_the_noise():
     with pytest.raises(InputError, match="are those of noise"):
         dv.UserRegression(USER, DESIGN, OUTCOME, degrees_of_freedom=3.0)
-    with pytest.raises(InputError, match='must be "shared", "cluster" or "student"'):
+    with pytest.raises(InputError, match='must be "shared", "cluster", "user" or "student"'):
         dv.UserRegression(USER, DESIGN, OUTCOME, noise="normal")

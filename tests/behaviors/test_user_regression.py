@@ -340,7 +340,7 @@ REFUSALS = {
     "n_users": (lambda: dv.UserRegression([0, 4], [[1.0], [2.0]], n_users=3), "n_users must be at least 5"),
     "noise": (
         lambda: dv.UserRegression([0], [[1.0]], noise="own"),
-        'noise must be "shared", "cluster" or "student"; got \'own\'',
+        'noise must be "shared", "cluster", "user" or "student"; got \'own\'',
     ),
     "unknown": (lambda: dv.UserRegression(["a", "b"], [[1.0], [2.0]], users=["a"]), "missing: b"),
     "twice": (lambda: dv.UserRegression(["a"], [[1.0]], users=["a", "a"]), "more than once: a"),

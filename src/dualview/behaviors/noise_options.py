@@ -9,20 +9,24 @@ from dualview.behaviors.records import Array
 from dualview.checks import numbers, positive_number
 from dualview.errors import InputError
 
+WITH_DOF = ("user", "student")  # noises with degrees of freedom
+
 
 def checked_noise(noise: Any, dof: Any, is_exact: bool) -> tuple[str, float | None]:
     """The kind of noise, and degrees of freedom that are given; is_exact: whether outcomes are exact numbers."""
-    if noise not in ("shared", "cluster", "student"):
-        raise InputError(f'noise must be "shared", "cluster" or "student"; got {noise!r}.')
-    if noise == "student" and not is_exact:
+    if noise not in ("shared", "cluster", "user", "student"):
+        raise InputError(f'noise must be "shared", "cluster", "user" or "student"; got {noise!r}.')
+    if noise in WITH_DOF and not is_exact:
         raise InputError(
-            'noise="student" needs outcomes that are exact numbers; these are known to intervals. Use noise="shared" or drop '
+            f'noise="{noise}" needs outcomes that are exact numbers; these are known to intervals. Use noise="shared" or drop '
             "outcome_kind and Censored."
         )
     if dof is None:
         return noise, None
-    if noise != "student":
-        raise InputError(f'degrees_of_freedom are those of noise="student"; got noise={noise!r}. Drop one of them.')
+    if noise not in WITH_DOF:
+        raise InputError(
+            f'degrees_of_freedom are those of noise="student" and noise="user"; got noise={noise!r}. Drop one of them.'
+        )
     found = positive_number(dof, "degrees_of_freedom")
     if not found > LEAST_DOF:
         raise InputError(f"degrees_of_freedom must be above {LEAST_DOF:g}, so that means exist; got {found:g}.")

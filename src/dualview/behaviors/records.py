@@ -26,22 +26,29 @@ class ClusterNoise(NamedTuple):
     dof: float = 1.0
 
 
+class UserNoise(NamedTuple):
+    """Noise of each user's own: typical precisions (S,) and degrees of freedom (S,), from which a new user's is drawn."""
+
+    typical: Array
+    dof: Array
+
+
 @dataclass(frozen=True)
 class Forecast:
     """New observations given S draws: location_i = known(cases) + loads · (latent vectors of users new to the fit).
 
     n: their number. known(cases): (S, cases) for a slice of them. outcome: their distribution given the locations. loads:
     sparse (n, J q), what the J new users' vectors, laid end to end, count for in each observation. noise: where it is each
-    cluster's own; then observations are of one user each, and those of new users have a normal outcome with standard
-    deviations of 0, to which the noise of their clusters is added. unsure(cases): variances (S, cases) of what else is unknown
-    of the locations, such as effects of levels that the fit has not seen; None where nothing is.
+    cluster's or user's own; then observations are of one user each, and those of new users have a normal outcome with standard
+    deviations of 0, to which the noise of their clusters, or their own, is added. unsure(cases): variances (S, cases) of what
+    else is unknown of the locations, such as effects of levels that the fit has not seen; None where nothing is.
     """
 
     n: int
     known: Callable[[slice], Array]
     outcome: Outcome
     loads: Any
-    noise: ClusterNoise | None = None
+    noise: ClusterNoise | UserNoise | None = None
     unsure: Callable[[slice], Array] | None = None
 
     def __post_init__(self) -> None:
@@ -61,15 +68,15 @@ class Evidence(NamedTuple):
     """ln p(observations of new user j | f_j, draw i) = constant + linear · f − fᵀ precision f / 2, in the user's units.
 
     constant (S, J), linear (S, J, q), precision (S, J, q, q); S may be 1 where draws do not differ. Where the noise is each
-    cluster's own, these are s times what they say under a noise of precision s, plus counts (J,) times ln(s/2π)/2 and height
-    (J,), half the sum of the log weights of the observations where they have some.
+    cluster's or user's own, these are s times what they say under a noise of precision s, plus counts (J,) times ln(s/2π)/2 and
+    height (J,), half the sum of the log weights of the observations where they have some.
     """
 
     constant: Array
     linear: Array
     precision: Array
     counts: NDArray[Any] | None = None
-    noise: ClusterNoise | None = None
+    noise: ClusterNoise | UserNoise | None = None
     height: Array | None = None
 
     def under(self, noise: Array, users: slice, draws: NDArray[np.intp] | None = None) -> "Evidence":

@@ -17,12 +17,13 @@ from dualview.behaviors.effects import Scales
 from dualview.behaviors.interval_left_out import IntervalLeftOut
 from dualview.behaviors.interval_regression import Ends, Frame, interval_evidence, interval_regression
 from dualview.behaviors.left_out import PanelLeftOut
+from dualview.behaviors.likelihoods.own_noise import TYPICAL, OwnNoiseRegression
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.likelihoods.student import StudentRegression
-from dualview.behaviors.noise_options import checked_noise, positive_rows, refuse_learnt_noise
+from dualview.behaviors.noise_options import WITH_DOF, checked_noise, positive_rows, refuse_learnt_noise
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
-from dualview.behaviors.records import Array, ClusterNoise, Evidence, Forecast, LatentPrior, Params, SampledEvidence
+from dualview.behaviors.records import Array, ClusterNoise, Evidence, Forecast, LatentPrior, Params, SampledEvidence, UserNoise
 from dualview.behaviors.student_left_out import StudentLeftOut, student_evidence
 from dualview.checks import index_names, positive_number, varies
 from dualview.errors import DataWarning, InputError
@@ -76,13 +77,14 @@ class UserRegression(PerUser):
         own ridge estimates; where these leave too few degrees of freedom, half the variance around one regression for
         everybody. ν = 1, unless users have fewer observations than coefficients and outcomes repeat, as scores do: see
         docs/behaviors.md.
-    noise : "shared", "cluster" or "student"
+    noise : "shared", "cluster", "user" or "student"
         Whether all observations have the same noise, or those of each cluster's users their own: then clusters differ in how
-        well their regressions fit, too, and ``noise_precision`` has a value for each user, that of its cluster. "student": all
-        have the same noise with a Student-t distribution, under which a few outcomes may be far off; ``noise_precision`` is
-        that of its scale.
+        well their regressions fit, too, and ``noise_precision`` has a value for each user, that of its cluster. "user": each
+        user has its own, around a typical one, ``posterior_["typical_noise_precision"]``. "student": all have the same noise
+        with a Student-t distribution, under which a few outcomes may be far off; ``noise_precision`` is that of its scale.
     degrees_of_freedom : float, optional
-        Of Student-t noise, above 1: fewer, heavier tails. By default they are learnt, ``posterior_["degrees_of_freedom"]``.
+        Above 1. Of Student-t noise: fewer, heavier tails. Of users' own noises: fewer, the more they differ. By default they
+        are learnt, ``posterior_["degrees_of_freedom"]``.
     ridge : float
         λ of the users' ridge estimates, which give the behavior view's constants.
 
@@ -197,7 +199,7 @@ class UserRegression(PerUser):
     def fingerprint(self) -> dict[str, Any]:
         options: dict[str, Any] = {} if self.recorded is None else self.recorded.described()
         options |= {"noise_variance": self.noise_variance, "noise": self.noise, "ridge": self.ridge}
-        if self.noise == "student":
+        if self.noise in WITH_DOF:
             options["degrees_of_freedom"] = self.degrees_of_freedom
         of_rows = {"weights": self.weights, "standard_errors": self.standard_errors}
         options |= {name: digest(values) for name, values in of_rows.items() if values is not None}
@@ -210,7 +212,7 @@ class UserRegression(PerUser):
             return description | {"standard_errors": True}
         if self.noise == "shared":
             return description
-        if self.noise == "student":
+        if self.noise in WITH_DOF:
             return description | {"noise": self.noise, "degrees_of_freedom": self.degrees_of_freedom}
         prior = self._noise_prior
         return description | {"noise": self.noise, "noise_variance": prior.variance, "noise_dof": prior.dof}
@@ -274,7 +276,7 @@ class UserRegression(PerUser):
     def _of_some_users(self) -> Self:
         """With one noise for all."""
         part = super()._of_some_users()
-        part.noise = "shared" if self.noise == "cluster" else self.noise
+        part.noise = self.noise if self.noise == "student" else "shared"
         return part
 
     def _residual_variance(self) -> float:
@@ -358,8 +360,9 @@ class UserRegression(PerUser):
         if self.recorded is not None:
             frame = Frame(self._order, known, np.full(len(known), sd) if self._roots is None else sd / self._roots)
             likelihood = interval_regression(likelihood, self.recorded, Ends(*self._ends), frame)
-        elif self.noise == "student":
-            likelihood = StudentRegression(panel, noise_prior, dof=self.degrees_of_freedom)
+        elif self.noise in WITH_DOF:
+            kind = StudentRegression if self.noise == "student" else OwnNoiseRegression
+            likelihood = kind(panel, noise_prior, dof=self.degrees_of_freedom)
         return units, self.effects.around(likelihood, coefficient_units, self._order, Scales(sd, spread, self._roots))
 
     def left_out(self) -> PanelLeftOut | IntervalLeftOut | StudentLeftOut:
@@ -375,8 +378,8 @@ class UserRegression(PerUser):
     def param_names(self) -> list[str]:
         """What predictions need besides the latent vectors."""
         own = [] if self.standard_errors is not None else ["noise_precision"]
-        if self.noise == "student" and self.degrees_of_freedom is None:
-            own.append("degrees_of_freedom")
+        own += [TYPICAL] if self.noise == "user" else []
+        own += ["degrees_of_freedom"] if self.noise in WITH_DOF and self.degrees_of_freedom is None else []
         return own + super().param_names
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
@@ -392,10 +395,18 @@ class UserRegression(PerUser):
             return Forecast(new.n_observations, known, outcome, loads, unsure=unsure)
         theirs, by_row = np.column_stack([sds, np.zeros((len(sds), n_new))]), np.ones(len(new.user)) if roots is None else roots
         if n_new and not (by_row[new.user >= len(self)] == 1.0).all():
-            raise InputError('With noise="cluster", observations of users new to the fit cannot have weights: leave them out.')
-        noise = ClusterNoise(params["noise_precision"], *self._noise_prior)
+            raise InputError(
+                f'With noise="{self.noise}", observations of users new to the fit cannot have weights: leave them out.'
+            )
+        noise = self._noise_of_new(params, len(latent))
         outcome = self._outcome(lambda cases: theirs[:, new.user[cases]] / by_row[cases])
         return Forecast(new.n_observations, known, outcome, loads, noise, unsure)
+
+    def _noise_of_new(self, params: Params, n_draws: int) -> ClusterNoise | UserNoise:
+        """Of new users, where the noise is each cluster's or user's own."""
+        if self.noise == "user":
+            return UserNoise(np.asarray(params[TYPICAL]), self._dof(params, n_draws))
+        return ClusterNoise(np.asarray(params["noise_precision"]), *self._noise_prior)
 
     def _dof(self, params: Params, n_draws: int) -> Array:
         """Degrees of freedom of Student-t noise in S draws, (S,)."""
@@ -409,10 +420,10 @@ class UserRegression(PerUser):
     def evidence_of_users(
         self, priors: Sequence[LatentPrior], latent: Array, params: Params
     ) -> Callable[[int], Evidence | SampledEvidence]:
-        if self.recorded is not None or self.noise == "student":
+        if self.recorded is not None or self.noise in WITH_DOF:
             raise InputError(
-                "Users can be left out one at a time only where outcomes are exact numbers with normal noise. Compare fits by "
-                'observation: compare(models, by="observation").'
+                "Users can be left out one at a time only where outcomes are exact numbers with normal noise that users or "
+                'clusters share. Compare fits by observation: compare(models, by="observation").'
             )
         return super().evidence_of_users(priors, latent, params)
 
@@ -445,4 +456,4 @@ class UserRegression(PerUser):
         precision = np.asarray(params["noise_precision"])
         if self.noise == "shared":
             return by_one.under(precision, slice(None))
-        return by_one._replace(noise=ClusterNoise(precision, *self._noise_prior))
+        return by_one._replace(noise=self._noise_of_new(params, len(latent)))

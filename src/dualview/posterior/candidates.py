@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.records import ClusterNoise
+from dualview.behaviors.records import ClusterNoise, UserNoise
 from dualview.errors import InputError
 from dualview.posterior.category_shares import CategoryShares
 from dualview.posterior.disagreement import Customers
@@ -306,8 +306,11 @@ class Candidates:
         assert fresh is not None
         return fresh.opened(rng, places, vectors)
 
-    def noise(self, noise: ClusterNoise) -> Array:
-        """The noise precision of each row's cluster, (R,); from the prior where nobody is in it."""
+    def noise(self, noise: ClusterNoise | UserNoise) -> Array:
+        """The noise precision (R,) of each row's cluster, from the prior where nobody is in it; or of a new user there."""
+        if isinstance(noise, UserNoise):
+            half = 0.5 * noise.dof[self.draw]
+            return np.asarray(noise.typical[self.draw] * np.random.default_rng(SEED).standard_gamma(half) / half)
         components = np.full(len(self._post.components["owner"]), np.nan)
         components[self._members(self._post.flat_acts)] = noise.precision
         precision: Array = np.append(components, np.nan)[self.component]

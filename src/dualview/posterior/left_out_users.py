@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dualview.behaviors import Behavior
-from dualview.behaviors.records import Evidence, SampledEvidence
+from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence
 from dualview.posterior.candidates import Candidates, Features
 from dualview.posterior.disagreement import Customers
 from dualview.posterior.left_out import LatentPriors
@@ -144,6 +144,7 @@ class _Rows:
             part = evidence.of_draws(self._draw, slice(0, 1))
         else:
             assert self._noise is not None
+            assert isinstance(evidence.noise, ClusterNoise)
             whole = evidence.noise._replace(precision=self._noise)
             part = evidence.under(self._all.noise(whole)[self._kept], slice(0, 1), self._draw)
         return updated(means[:, None], covariances[:, None], part)[0][:, 0]

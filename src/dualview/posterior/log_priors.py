@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
+_OF_LIKELIHOODS = (
+    *("noise_precision", "typical_noise_precision", "degrees_of_freedom"),
+    *("coefficients", "group_sd", "slopes", "slope_precision", "cut_points"),
+)
+
+
 def log_priors(post: "Posterior", model: Model) -> dict[str, Array]:
     """By name, each (S,) over the draws of all chains."""
     found: dict[str, Array] = {}
@@ -34,8 +40,7 @@ def log_priors(post: "Posterior", model: Model) -> dict[str, Array]:
             drawn = post.flat(f"{name}.concentrations")
             found[f"{name}.base"] = np.array([log_concentrations(own, view.starts) for own in drawn])
     if model.likelihood is not None:
-        names = ("noise_precision", "degrees_of_freedom", "coefficients", "group_sd", "slopes", "slope_precision", "cut_points")
-        reported = {name: post.flat(name) for name in names if name in post}
+        reported = {name: post.flat(name) for name in _OF_LIKELIHOODS if name in post}
         found |= model.likelihood.log_priors(reported, post.flat_acts)
     if isinstance(model.agreement, Beta):
         found["agreement"] = np.array([model.agreement.log_density(share) for share in post.flat("agreement")])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence
+from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence, UserNoise
 from dualview.errors import DataWarning
 from dualview.outcomes import NormalMixture
 from dualview.posterior.candidates import MOST_CELLS, SEED, Candidates, Features, OpenedFeatures, gaussians_of
@@ -130,8 +130,8 @@ class NewUsers:
         """The draw of the posterior that each row belongs to."""
         return self._candidates.draw
 
-    def noise(self, noise: ClusterNoise) -> Array:
-        """The noise precision of each row's cluster, (R,)."""
+    def noise(self, noise: ClusterNoise | UserNoise) -> Array:
+        """The noise precision of each row's cluster, or of a new user in it, (R,)."""
         return self._candidates.noise(noise)
 
     @property

@@ -86,7 +86,7 @@ def _common(post: "Posterior") -> dict[str, Array]:
     """What all users have in common."""
     result: dict[str, Array] = {}
     skipped = {"z", "z_behavior", "agrees", "latent", "features.cells", "group_effects"}
-    logarithms = {"alpha", "noise_precision", "degrees_of_freedom", "slope_precision"}
+    logarithms = {"alpha", "noise_precision", "typical_noise_precision", "degrees_of_freedom", "slope_precision"}
     logarithms |= {"base_dof", "base_precision", "base_covariance"}
     summary = post.summary
     for name in post.names:
@@ -100,7 +100,7 @@ def _common(post: "Posterior") -> dict[str, Array]:
         elif name == "slopes" and values.ndim == 4:
             flat = values.reshape(*values.shape[:2], -1)
             result |= {f"{name}[{i // values.shape[3]}, {i % values.shape[3]}]": flat[..., i] for i in range(flat.shape[2])}
-        elif name == "noise_precision":  # of each user's cluster
+        elif name == "noise_precision":  # of each user, or of its cluster
             result[f"mean log {name}"] = np.log(values).mean(axis=2)
         elif name == "group_sd":
             result |= {f"log {name}[{i}]": np.log(values[..., i]) for i in range(values.shape[2])}

@@ -1,4 +1,4 @@
-"""Joint tests of regressions with intervals or Student-t noise alone: latent numbers have a known prior, N(0, 1).
+"""Joint tests of regressions with intervals, Student-t noise or users' own noise; latent numbers have a known prior, N(0, 1).
 
 The tests of the whole sampler (tests/engines/gibbs) are of the same likelihoods inside the mixture. Here only what a likelihood
 itself draws can be wrong, and thousands of steps cost seconds.
@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from checks import ACCEPT, REJECT, worst
-from dualview.behaviors.likelihoods import interval, student
+from dualview.behaviors.likelihoods import interval, own_noise, student
 from dualview.behaviors.likelihoods.interval import IntervalRegression
+from dualview.behaviors.likelihoods.own_noise import TYPICAL, OwnNoiseRegression
 from dualview.behaviors.likelihoods.panel import NoisePrior
 from dualview.behaviors.likelihoods.student import StudentRegression
 from dualview.behaviors.panel import Panel
@@ -46,12 +47,18 @@ def heavy(dof: float | None = None) -> StudentRegression:
     return StudentRegression(Panel.of(USER, DESIGN, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof)
 
 
+def own(dof: float | None = None) -> OwnNoiseRegression:
+    return OwnNoiseRegression(Panel.of(USER, DESIGN, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof)
+
+
 LIKELIHOODS: dict[str, Callable[[], Any]] = {
     "censored": lambda: intervals(censored),
     "rounded": lambda: intervals(rounded),
     "rounded, noise by cluster": lambda: intervals(rounded, True),
     "student": heavy,
     "student, known degrees of freedom": lambda: heavy(2.5),
+    "each user's own": own,
+    "each user's own, known degrees of freedom": lambda: own(2.5),
 }
 
 
@@ -78,6 +85,11 @@ def look(likelihood: Any, latent: Array, params: Any) -> dict[str, float]:
         found["recorded_and_latent"] = (
             np.arctan(latent)[likelihood.panel.user, 0] * upper * likelihood.panel.design[:, 0]
         ).mean()
+    if TYPICAL in params:
+        typical, spread = np.log(params[TYPICAL]), np.arctan(noise - np.log(params[TYPICAL]))
+        squares = np.arctan(likelihood.panel.sums(likelihood.residual(latent) ** 2) * params[TYPICAL])
+        found |= {"typical": typical, "spread": spread.std(), "above": spread.mean(), "typical_and_fit": typical * fit}
+        found |= {"own_and_fit": (spread * squares).mean(), "idle": spread[0]}
     if "degrees_of_freedom" in params:
         found["dof"] = np.log(params["degrees_of_freedom"])
         found["dof_and_fit"] = found["dof"] * fit
@@ -155,8 +167,33 @@ def another_prior_of_dof(monkeypatch: pytest.MonkeyPatch) -> str:
     return "student"
 
 
+def users_with_one_observation(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Precisions of users drawn as if each had one observation."""
+    right = OwnNoiseRegression.own_law
+
+    def wrong(self: OwnNoiseRegression, squares: Array, typical: float, dof: float) -> tuple[Array, Array]:
+        shapes, rates = right(self, squares, typical, dof)
+        return np.full_like(shapes, 0.5 * (dof + 1.0)), rates
+
+    monkeypatch.setattr(OwnNoiseRegression, "own_law", wrong)
+    return "each user's own, known degrees of freedom"
+
+
+def another_prior_of_spread(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Degrees of freedom of users' noises under another prior than that from which they are drawn."""
+    right = own_noise.log_dof_prior
+    monkeypatch.setattr(own_noise, "log_dof_prior", lambda dof: right(dof) - 0.3 * np.asarray(dof))
+    return "each user's own"
+
+
+MUTANTS = [
+    *(far_beyond, narrow_noise, large_weights, another_prior_of_dof),
+    *(users_with_one_observation, another_prior_of_spread),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", [far_beyond, narrow_noise, large_weights, another_prior_of_dof])
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     name = mutant(monkeypatch)
     _, size = worst(joint_scores(LIKELIHOODS[name]()))

@@ -1,4 +1,4 @@
-"""Joint tests of the sampler with Student-t noise, and mutants that they must reject."""
+"""Joint tests of the sampler with Student-t noise and with a noise of each user, and mutants that they must reject."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ import pytest
 from checks import REJECT, assert_joint, joint_test, statistics, worst
 from dualview.behaviors.effects import Effects, Scales
 from dualview.behaviors.likelihoods import student
+from dualview.behaviors.likelihoods.own_noise import OwnNoiseRegression
 from dualview.behaviors.likelihoods.panel import NoisePrior
 from dualview.behaviors.likelihoods.student import StudentRegression
 from dualview.behaviors.panel import Panel
@@ -21,11 +22,16 @@ def regression(n_dims: int, dof: float | None = None) -> StudentRegression:
     return StudentRegression(Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof)
 
 
-def with_groups() -> Any:
+def own(n_dims: int) -> OwnNoiseRegression:
+    design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
+    return OwnNoiseRegression(Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0))
+
+
+def with_groups(inner: Any = None) -> Any:
     order, rng = np.argsort(USER, kind="stable"), np.random.default_rng(9)
     items = {"item": np.array([0, 1, 2, 0, 1, 2, 2, 0, 1])}
     effects = Effects.of(len(USER), rng.standard_normal((len(USER), 1)), items, None, None)
-    return effects.around(regression(1), effects.units(1.0), order, Scales(1.0, 1.0))
+    return effects.around(regression(1) if inner is None else inner, effects.units(1.0), order, Scales(1.0, 1.0))
 
 
 MODELS = {
@@ -34,6 +40,9 @@ MODELS = {
     "process": lambda: model(ChineseRestaurant(), regression(2)),
     "pooled, process": lambda: model(ChineseRestaurant(), regression(2), pooled=True),
     "groups and common, process": lambda: model(ChineseRestaurant(), with_groups()),
+    "each user's own, process": lambda: model(ChineseRestaurant(), own(2)),
+    "each user's own, pooled, process": lambda: model(ChineseRestaurant(), own(2), pooled=True),
+    "each user's own, groups and common, process": lambda: model(ChineseRestaurant(), with_groups(own(1))),
 }
 
 
@@ -43,7 +52,10 @@ def look(model: Model, state: State) -> dict[str, float]:
     if "degrees_of_freedom" in state.params:
         log_dof = float(np.log(state.params["degrees_of_freedom"]))
         result |= {"log_dof": log_dof, "dof_and_fit": log_dof * result["residual_fit"]}
-        result["dof_and_noise"] = log_dof * float(np.arctan(np.log(state.params["noise_precision"])))
+        noise = np.log(np.asarray(state.params["noise_precision"]))
+        result["dof_and_noise"] = log_dof * float(np.arctan(noise).mean())
+        if noise.ndim:
+            result |= {"log_noise": float(np.arctan(noise).mean()), "spread of noise": float(np.arctan(noise).std())}
     return result
 
 

@@ -8,7 +8,7 @@ slices: given them both would hardly move. A priori ν has the density ∝ ν e^
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,10 +110,13 @@ class StudentRegression(AugmentedRegression):
             dof = float(rng.standard_gamma(2.0)) / _RATE
         return params | {"degrees_of_freedom": dof}
 
-    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "StudentRegression":
+    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> Self:
         """New outcomes."""
         noise = rng.standard_t(self.dof_of(params), len(self.panel.outcome)) / math.sqrt(params["noise_precision"])
-        return replace(self, panel=self.panel._replace(outcome=self._expected(latent) + noise))
+        return self._with_outcome(self._expected(latent) + noise)
+
+    def _with_outcome(self, outcome: Array) -> Self:
+        return replace(self, panel=self.panel._replace(outcome=outcome))
 
     def reported(self, params: Params) -> Params:
         """The noise's scale⁻² in the user's units; degrees of freedom have none."""
