@@ -24,7 +24,7 @@ PAPER_OUT ?= reproduced
 # All studies but link, which is about an extension of the paper's model: make link.
 STUDIES = all models information starts sensitivity randomised unstructured overlap shapes users draws baselines
 
-.PHONY: demo docs readme wheel test-wheel test warm-features warm-table test-slow test-bounds test-numba bench paper link lint format clean
+.PHONY: demo docs readme wheel test-wheel test warm-features+pooled warm-table+agreement test-slow test-bounds test-numba bench paper link lint format clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualview needs Python 3.11 or later; got " + sys.version.split()[0])'
@@ -48,11 +48,11 @@ format: $(VENV)/ready
 # The tests of a file run on one worker, so that its fits and its compilation are shared. What many files share is compiled first,
 # beside the linters: else the workers would compile it side by side.
 test: $(VENV)/ready
-	$(MAKE) -j $(WORKERS) warm-table warm-features lint
+	$(MAKE) -j $(WORKERS) warm-table+agreement warm-features+pooled lint
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
-warm-table warm-features: $(VENV)/ready
-	$(BIN)/python tests/warm_up.py $(@:warm-%=%)
+warm-table+agreement warm-features+pooled: $(VENV)/ready
+	$(BIN)/python tests/warm_up.py $(subst +, ,$(@:warm-%=%))
 
 test-slow: $(VENV)/ready
 	$(BIN)/pytest -n $(WORKERS) -m "slow or paper"

@@ -100,6 +100,7 @@ def test_joint():
     assert_joint(model(), seed=2)
 
 
+@pytest.mark.slow
 def test_a_step_without_the_discount_of_new_clusters_is_rejected():
     """Prior draws with the discount, steps of the Dirichlet process."""
 

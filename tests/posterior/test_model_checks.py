@@ -107,6 +107,7 @@ def test_dependence_in_time_is_seen() -> None:
     assert fitted(3 * noise).check(refit=False)["outcomes: order"].verdict != "fine"
 
 
+@pytest.mark.slow
 def test_slopes_are_seen_and_the_link_mends_it() -> None:
     centres = np.array([FORUM.features[FORUM.labels == k].mean(axis=0) for k in range(3)])[FORUM.labels]
     latent = FORUM.latent + 300.0 * (FORUM.features - centres)[:, 0]
@@ -140,6 +141,7 @@ def test_yes_or_no_outcomes_and_features_alone_are_checked() -> None:
     assert "outcomes" not in alone.table.index
 
 
+@pytest.mark.slow
 def test_views_that_ask_for_other_clusters_are_seen() -> None:
     one = np.tile(np.repeat([0, 1, 2], 8), (2, 50, 1))
     other = one[..., np.random.default_rng(6).permutation(24)]

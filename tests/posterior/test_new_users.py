@@ -53,7 +53,7 @@ def below(mixture: NormalMixture) -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
-@pytest.mark.parametrize("n_clusters", [None, 3], ids=["inferred", "fixed"])
+@pytest.mark.parametrize("n_clusters", [None, pytest.param(3, marks=pytest.mark.slow)], ids=["inferred", "fixed"])
 def test_prediction_equals_a_fit_that_includes_the_silent_user(n_clusters: int | None) -> None:
     """From features alone: in the larger fit the user takes part in nothing, so its posterior is the prediction."""
     later = slice(2, None)
@@ -92,6 +92,7 @@ def test_prediction_with_outcomes_equals_a_fit_that_includes_them() -> None:
     assert compare(predicted, refitted) < 4.5
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
 def test_outcome_with_a_new_user_equals_a_fit_that_includes_it() -> None:
     thread = np.ones((1, N_USERS + 1))

@@ -78,7 +78,7 @@ def compare(predicted: Callable[[int], np.ndarray], refitted: Callable[[int], np
 
 @pytest.mark.parametrize(
     ("n_clusters", "link"),
-    [(None, None), (3, None), pytest.param(None, "linear", marks=pytest.mark.slow)],
+    [(None, None), pytest.param(3, None, marks=pytest.mark.slow), pytest.param(None, "linear", marks=pytest.mark.slow)],
     ids=["inferred", "fixed", "with a link"],
 )
 @pytest.mark.parametrize("lacks", ["height", "town"])

@@ -100,6 +100,7 @@ def heavy_tailed() -> tuple[np.ndarray, dv.SharedOutcome]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_seeds_agree_on_users_without_observations() -> None:
     """Medians agree within their Monte-Carlo error, which chains tell; means of such heavy tails do not exist."""

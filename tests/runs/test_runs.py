@@ -139,6 +139,7 @@ def test_plot_draws_everything(run: Path) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (run / "run" / "plots").iterdir())
 
 
+@pytest.mark.slow
 def test_as_a_process(run: Path) -> None:
     command = [sys.executable, "-m", "dualview.cli", "summary", str(run / "run")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

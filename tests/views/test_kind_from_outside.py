@@ -175,6 +175,7 @@ def test_joint(name):
     checks.assert_joint(MODELS[name](), seed=1, look=statistics)
 
 
+@pytest.mark.slow
 def test_a_wrong_rate_is_rejected():
     """A component that counts one user too many, drawn after each step."""
     wrong = checks.rebind(redraw, rate_law=checks.mutate(rate_law, "RATE + count", "RATE + count + 1.0"))

@@ -134,7 +134,7 @@ def worst_score(partition: PartitionPrior, kind: tuple[str, int | None], n: int,
 @pytest.mark.parametrize(
     ("partition", "kind"),
     [
-        pytest.param(ChineseRestaurant(), ("dp", None), id="process"),
+        pytest.param(ChineseRestaurant(), ("dp", None), id="process", marks=pytest.mark.slow),
         pytest.param(FiniteDirichlet(3), ("finite", 3), id="three clusters", marks=pytest.mark.slow),
     ],
 )

@@ -93,7 +93,7 @@ THREADS = {
 }
 
 
-@pytest.mark.parametrize("name", ["threads, process", slow("threads, three clusters")])
+@pytest.mark.parametrize("name", [slow("threads, process"), slow("threads, three clusters")])
 def test_conjugate_likelihoods_in_one_call(name: str) -> None:
     assert_joint(THREADS[name](), seed=0)
 

@@ -279,10 +279,10 @@ MUTANTS = {
 
 
 RUN_AWAY = {"no-tilt", "location-takes-all-for-yes", "location-leaves-users-behind"}  # odds get ever larger, out of range
-QUICK_MUTANTS = {"no-tilt"}
 
 
-@pytest.mark.parametrize("mutant", [mutant if mutant in QUICK_MUTANTS else slow(mutant) for mutant in MUTANTS])
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     install, name = MUTANTS[mutant]
     install(monkeypatch)

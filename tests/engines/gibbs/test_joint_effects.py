@@ -99,14 +99,10 @@ MODELS = {
     "groups, pooled, process": lambda: model(ChineseRestaurant(), with_effects(regression()), pooled=True),
     "answers, groups, link, pooled, process": lambda: linked(ChineseRestaurant(), with_effects(answers(1)), pooled=True),
 }
-QUICK = {"groups, one cluster"}
 
 
-def marked(names: Any, quick: set[str]) -> list[Any]:
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
-
-
-@pytest.mark.parametrize("name", marked(MODELS, QUICK))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0)
 
@@ -202,7 +198,8 @@ MUTANTS = {
 FAINT = {"vectors-count-twice": 600}  # chains
 
 
-@pytest.mark.parametrize("mutant", marked(MUTANTS, {"vectors-stay-behind"}))
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     install, name = MUTANTS[mutant]
     install(monkeypatch)
