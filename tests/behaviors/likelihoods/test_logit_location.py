@@ -134,3 +134,10 @@ def test_far_base_precisions(size):
     for means in (np.zeros((4, 2)), case.locations.means):
         locations = case.locations._replace(means=means, **base)
         assert np.isfinite(logit_location.draw_steps(np.random.default_rng(8), locations, case.answers)).all()
+
+
+def test_with_many_observations_the_move_is_made_by_chance():
+    rng = np.random.default_rng(0)
+    assert all(logit_location.is_due(rng, logit_location._MANY) for _ in range(50))
+    made = sum(logit_location.is_due(rng, logit_location._MANY + 1) for _ in range(4000))
+    assert abs(made / 4000 - logit_location._SHARE) < 4.5 * np.sqrt(0.25 * 0.75 / 4000)

@@ -75,8 +75,10 @@ class LogitPanel(Likelihood):
         latent = posterior_means(0.25 * self.panel.squares, pulls, 1.0)
         return latent, {"coefficients": np.zeros(self.n_coefficients)}
 
-    def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array:
+    def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array | None:
         """Steps of every cluster's mean with its users' vectors, by slices of the logistic likelihood."""
+        if not logit_location.is_due(rng, len(self.panel.outcome)):
+            return None
         odds = self.log_odds(latent, params["coefficients"])
         answers = Answers(self.panel.starts, self.panel.design, self._signs, odds)
         return np.asarray(logit_location.draw_steps(stream_of(rng), locations, answers))

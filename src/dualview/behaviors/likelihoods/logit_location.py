@@ -22,6 +22,8 @@ from dualview.numerics.linalg import cholesky
 from dualview.numerics.slice_sampling import sampler
 
 _WIDTH = 2.0  # standard deviations of the prior; where answers tell much, the slice shrinks to them in a few steps
+_MANY = 1500  # observations, beyond which the move costs as much as a sweep
+_SHARE = 0.25  # of the steps that make it then
 _REACH = 50  # widths: from a start that is very unlikely a slice has nearly no end
 
 
@@ -44,6 +46,11 @@ class Answers(NamedTuple):
     design: Any
     signs: Any
     odds: Any
+
+
+def is_due(rng: np.random.Generator, n_observations: int) -> bool:
+    """Whether a step makes the move: by chance, where there are many observations."""
+    return n_observations <= _MANY or rng.random() < _SHARE
 
 
 @inlined

@@ -163,8 +163,10 @@ class OrdinalPanel(Likelihood):
         pulls = self._answers._replace(outcome=sign * expit(-sign * at_zero))
         return posterior_means(0.25 * self._answers.squares, pulls.weighted, 1.0), {"cut_points": cuts}
 
-    def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array:
+    def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array | None:
         """Steps of every cluster's mean with its users' vectors, by slices of the logistic likelihood."""
+        if not logit_location.is_due(rng, len(self.rows.sign)):
+            return None
         odds = self.answer_odds(latent, params["cut_points"])
         answers = Answers(self._answers.starts, self._answers.design, self.rows.sign, odds)
         return np.asarray(logit_location.draw_steps(stream_of(rng), locations, answers))
