@@ -7,7 +7,7 @@ from scipy.special import gammaln
 
 import checks
 from dualview.numerics.streams import stream_of
-from dualview.views.nominal import conditionals
+from dualview.views.nominal import conditionals, kind
 from dualview.views.nominal.view import NominalState, NominalView
 
 SHARES = (0.5, 0.3, 0.2), (0.6, 0.4)
@@ -40,8 +40,8 @@ def test_shares_by_ratio():
     assert np.ptp(differences) < 1e-9
 
 
-def test_concentration_by_ratio_with_shares_integrated_out():
-    """ln ∫ joint dθ by the identity joint(θ) / p(θ | γ, levels), at any θ."""
+def concentration_misfit(log_density):
+    """How much ln ∫ joint dθ less a log density of ln γ varies; by the identity joint(θ) / p(θ | γ, levels), at any θ."""
     rng = np.random.default_rng(1)
     start = state(rng)
     differences = []
@@ -52,8 +52,19 @@ def test_concentration_by_ratio_with_shares_integrated_out():
             law = stats.dirichlet(np.exp(value) * np.array(SHARES[0]) + LEVELS[k, :3])
             joint -= law.logpdf(np.exp(start.logs[k, :3]) / np.exp(start.logs[k, :3]).sum())
         column = conditionals._Column(LEVELS[:, :3], np.array(SHARES[0]))
-        differences.append(joint + value - conditionals.log_concentration_density(value, column))
-    assert np.ptp(differences) < 1e-9
+        differences.append(joint + value - log_density(value, column))
+    return np.ptp(differences)
+
+
+def test_concentration_by_ratio_with_shares_integrated_out():
+    assert concentration_misfit(conditionals.log_concentration_density) < 1e-9
+
+
+def test_a_concentration_without_the_number_of_users_is_rejected():
+    """The joint test of five users has no power against it: their levels say too little about γ."""
+    old, new = "total - log_rising(concentration, n) if n > 0.0 else total", "total - 0.5 * n"
+    wrong = checks.mutate(conditionals.log_evidence, old, new)
+    assert concentration_misfit(checks.rebind(conditionals.log_concentration_density, log_evidence=wrong)) > 0.5
 
 
 def test_evidence_is_that_of_a_dirichlet_multinomial():
@@ -76,6 +87,33 @@ def test_drawn_shares_have_the_moments_of_their_law():
         np.testing.assert_allclose(theta[:, part].sum(axis=1), 1.0)
         error = np.sqrt(law.var() / n)
         assert (np.abs(theta[:, part].mean(axis=0) - law.mean()) < 5.0 * error).all()
+
+
+def adopted_scores(kernel):
+    """|z| of the mean shares of a cluster that the first user has opened, and the fourth, whose first level is missing."""
+    codes, scores = np.array([[0, 1, 2, -1], [1, 0, 0, 1]]), []
+    for u in (0, 3):
+        rng, logs, theta = stream_of(np.random.default_rng(u)), np.zeros((2, 5)), np.empty((2000, 5))
+        view = kind.Nominal(codes, VIEW.starts, VIEW.flat, logs, np.array([2.0, 1.5]), True)
+        for row in theta:
+            kernel(rng, u, 1, view)
+            row[:] = np.exp(logs[1])
+        assert not logs[0].any()
+        for j, part in enumerate((slice(0, 3), slice(3, 5))):
+            own = np.eye(part.stop - part.start)[codes[j, u]] if codes[j, u] >= 0 else 0.0
+            law = stats.dirichlet(view.concentrations[j] * VIEW.flat[part] + own)
+            scores.append(np.abs(theta[:, part].mean(axis=0) - law.mean()) / np.sqrt(law.var() / len(theta)))
+    return np.concatenate(scores)
+
+
+def test_whoever_opens_a_cluster_counts_in_its_shares():
+    assert adopted_scores(kind.adopt).max() < checks.ACCEPT
+
+
+def test_shares_that_do_not_count_who_opens_the_cluster_are_rejected():
+    """The joint test has hardly any power against it: the shares are redrawn before the next sweep."""
+    old, new = "counts[view.starts[j] + view.codes[j, u]] = 1.0", "counts[view.starts[j] + view.codes[j, u]] = 0.0"
+    assert adopted_scores(checks.mutate(kind.adopt, old, new)).max() > checks.REJECT
 
 
 def test_shares_of_a_tiny_concentration_stay_finite():
