@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.covariance import ledoit_wolf
 
+from dualview.behaviors import noise_guess
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Scales
 from dualview.behaviors.interval_left_out import IntervalLeftOut
@@ -30,9 +31,6 @@ from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
 from dualview.outcomes import IntervalOutcome, NormalOutcome, StudentOutcome
 from dualview.units import GaussianPrior, Whitening
-
-_LEAST_LEFT = 0.05  # of the observations, as degrees of freedom after the users' own estimates
-_LEAST_SHARE = 1e-10  # of the outcome's variance; less is rounding
 
 
 class UserRegression(PerUser):
@@ -279,46 +277,13 @@ class UserRegression(PerUser):
         part.noise = self.noise if self.noise == "student" else "shared"
         return part
 
-    def _residual_variance(self) -> float:
-        """The guess σ_0² of the noise's variance."""
-        panel = self._panel
-        residual = panel.outcome - panel.expected(self._ridge())
-        spent = np.trace(np.linalg.solve(panel.squares + self._penalty * np.eye(self.n_dims), panel.squares), axis1=1, axis2=2)
-        left, variance = len(residual) - float(spent.sum()), float(np.var(panel.outcome, ddof=1))
-        if left >= max(2.0, _LEAST_LEFT * len(residual)):
-            guess = float(residual @ residual) / left
-        else:
-            guess = 0.5 * self._common_variance()
-        return guess if guess > _LEAST_SHARE * variance else variance
-
-    def _common_variance(self) -> float:
-        """The variance around one regression for everybody, or the outcome's where that leaves no degrees of freedom."""
-        panel = self._panel
-        coefficients, _, rank, _ = np.linalg.lstsq(panel.design, panel.outcome)
-        residual, left = panel.outcome - panel.design @ coefficients, len(panel.outcome) - int(rank)
-        return float(residual @ residual) / left if left >= 1 else float(np.var(panel.outcome, ddof=1))
-
     @property
     def _noise_prior(self) -> NoisePrior:
-        """σ_0² and ν.
-
-        Each user's own vector can fit up to q of its observations exactly; they say nothing about the noise. Where outcomes
-        repeat, clusters can fit them exactly too, and the likelihood grows without bound as the noise vanishes. So the surplus
-        of such observations over all others counts in ν, times the share of outcomes that repeat. Where all do, this keeps the
-        noise variance near σ_0²/2 or above however well clusters fit. Intervals do not count: their
-        likelihood is bounded.
-        """
+        """σ_0² and ν."""
         if self.standard_errors is not None:
             return NoisePrior(1.0, 1.0)
-        variance = self.noise_variance or self._residual_variance()
-        if self._known_dof is not None:
-            return NoisePrior(variance, self._known_dof)
-        panel = self._panel
-        n_exact = int(np.minimum(panel.counts, self.n_dims).sum())
-        low, high = self._ends
-        _, place, counts = np.unique(low, return_inverse=True, return_counts=True)
-        repeated = float(((counts[place] > 1) & (low == high)).mean()) if len(place) else 0.0
-        return NoisePrior(variance, 1.0 + repeated * max(0, 2 * n_exact - len(place)))
+        variance = self.noise_variance or noise_guess.residual_variance(self._panel, self._ridge(), self._penalty)
+        return NoisePrior(variance, noise_guess.worth(self._panel, *self._ends) if self._known_dof is None else self._known_dof)
 
     def _warn_of_few(self) -> None:
         """Warn where users have fewer observations than coefficients."""

@@ -26,6 +26,15 @@ def table(looks: Labels, acts: Labels) -> pd.DataFrame:
     return pd.crosstab(pd.Series(looks, name="looks"), pd.Series(acts, name="acts"))
 
 
+def disagreements(post: "Posterior", least: float) -> pd.DataFrame:
+    """Users whose labels differ with at least this probability, and in the estimate: user, looks, acts, probability."""
+    apart = (post.flat("z") != post.flat_acts).mean(axis=0)
+    table = {"looks": post.partition(), "acts": post.behavior_partition(), "probability": apart}
+    found = pd.DataFrame({"user": post.tree["posterior"].coords["user"].values, **table})
+    chosen = found[(apart >= least) & (found["looks"] != found["acts"])]
+    return chosen.sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)
+
+
 def text(post: "Posterior", noun: str = "cluster") -> str | None:
     """How many users act as they look, and which do not; None where the fit did not ask."""
     if "agreement" not in post:

@@ -374,11 +374,7 @@ class Posterior:
         Columns: user, looks, acts (clusters of the estimate), probability (that the two differ). Empty unless the fit had
         ``agreement``.
         """
-        apart = (self.flat("z") != self.flat_acts).mean(axis=0)
-        table = {"looks": self.partition(), "acts": self.behavior_partition(), "probability": apart}
-        found = pd.DataFrame({"user": self._tree["posterior"].coords["user"].values, **table})
-        chosen = found[(apart >= least) & (found["looks"] != found["acts"])]
-        return chosen.sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)
+        return crossings.disagreements(self, least)
 
     def crossings(self) -> pd.DataFrame:
         """Users by the cluster they look like (rows) and the one they act like (columns), both of the estimate."""
