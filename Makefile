@@ -3,6 +3,7 @@
 # make test-slow  the statistical tests that take minutes
 # make test-bounds  kernels and sampler with bounds checks in compiled code
 # make test-numba   how kernels are compiled, with the oldest and the newest supported Numba
+# make test-arviz   the tree for ArviZ with every plot of arviz-plots, in an environment of its own
 # make docs       the site, into docs/_build/html; the first build runs all examples for some minutes, later builds only changed ones
 # make readme     the table of README.md, from the run of the site
 # make wheel      a wheel and an sdist, into dist/
@@ -24,7 +25,7 @@ PAPER_OUT ?= reproduced
 # All studies but link, which is about an extension of the paper's model: make link.
 STUDIES = all models information starts sensitivity randomised unstructured overlap shapes users draws baselines
 
-.PHONY: demo docs readme wheel test-wheel test warm-features+pooled warm-table+agreement test-slow test-bounds test-numba bench paper link lint format clean
+.PHONY: demo docs readme wheel test-wheel test warm-features+pooled warm-table+agreement test-slow test-bounds test-numba test-arviz bench paper link lint format clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualview needs Python 3.11 or later; got " + sys.version.split()[0])'
@@ -77,6 +78,15 @@ test-numba-%: $(VENV)-numba-%/ready
 
 test-numba: $(NUMBAS:%=test-numba-%)
 
+# The last arviz-plots for Python 3.11 needs a matplotlib before 3.11, which the other tests are not held to.
+$(VENV)-arviz/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-arviz
+	$(VENV)-arviz/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[plots]' arviz-plots 'matplotlib<3.11' pytest hypothesis
+	touch $@
+
+test-arviz: $(VENV)-arviz/ready
+	$(VENV)-arviz/bin/pytest tests/posterior/test_arviz_tree.py
+
 # Warnings are errors. Needs no network. Results of examples are kept in docs/gallery and docs/_build.
 docs: $(VENV)/ready
 	$(BIN)/python -m sphinx --fail-on-warning --quiet docs docs/_build/html
@@ -111,5 +121,5 @@ link: $(VENV)/ready
 	$(BIN)/python -m benchmarks.paste docs/link.md forums < docs/link/forums.md
 
 clean:
-	rm -rf $(VENV) $(VENV)-numba-* demo dist docs/_build docs/gallery docs/tutorial docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-numba-* $(VENV)-arviz demo dist docs/_build docs/gallery docs/tutorial docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
