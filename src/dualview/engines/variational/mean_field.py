@@ -42,6 +42,11 @@ class MeanField:
         """From a partition z (U,), held while everything else is updated some times; from a given q of latent vectors too."""
         responsibilities = np.zeros((int(z.max()) + 1, len(z)))
         responsibilities[z, np.arange(len(z))] = 1.0
+        return cls.given(model, responsibilities, latent)
+
+    @classmethod
+    def given(cls, model: Model, responsibilities: Array, latent: LatentApproximation | None = None) -> "MeanField":
+        """From q(z), held while everything else is updated some times; from a given q of latent vectors too."""
         if latent is None and model.likelihood is not None:
             latent = model.likelihood.approximate()
         vectors = {name: seen.vectors for name, seen in model.observed.items()}
@@ -53,7 +58,7 @@ class MeanField:
             for name, view in model.views.items()
         }
         weights = model.partition.approximate(responsibilities.sum(axis=1))
-        return cls(model, responsibilities, 0.0, weights, views, latent)._settled(_FIRST_ROUNDS)
+        return cls(model, responsibilities, _entropy(responsibilities), weights, views, latent)._settled(_FIRST_ROUNDS)
 
     @property
     def n_components(self) -> int:
@@ -76,6 +81,13 @@ class MeanField:
             self.sums[name] = verbs.absorb(self.responsibilities, self.vectors(name), self.views[name].factors)
         return self.sums[name]
 
+    def scores_of(self, model: Model) -> Array:
+        """:meth:`table` of the users of another model with the same observed views, and no behavior, (K, U)."""
+        table = np.repeat(self.weights.log_weights[:, None], model.n_users, axis=1)
+        for name, seen in model.observed.items():
+            verbs.expected_score(table, SoftVectors(seen.vectors), self.views[name].factors)
+        return table
+
     def table(self) -> Array:
         """E ln weight_k + Σ_views E ln p(vector of u | k), (K, U)."""
         table = np.repeat(self.weights.log_weights[:, None], self.responsibilities.shape[1], axis=1)
@@ -85,12 +97,7 @@ class MeanField:
 
     def assigned(self) -> "MeanField":
         """q(z), (V1)."""
-        table = self.table()
-        table -= table.max(axis=0)
-        responsibilities = np.exp(table)
-        totals = responsibilities.sum(axis=0)
-        responsibilities /= totals
-        entropy = float(np.log(totals).sum() - np.einsum("ku,ku->", responsibilities, table))
+        responsibilities, entropy = by_scores(self.table())
         return replace(self, responsibilities=responsibilities, entropy=entropy, sums={})
 
     def weighed(self) -> "MeanField":
@@ -203,10 +210,23 @@ class MeanField:
 
     def rearranged(self, responsibilities: Array, sources: NDArray[np.intp]) -> "MeanField":
         """q with other components, each begun from one of these: q(z) given, everything else updated from it."""
-        entropy = -float(np.sum(responsibilities * np.log(np.maximum(responsibilities, np.finfo(float).tiny))))
         views = {name: view.take(sources) for name, view in self.views.items()}
-        found = replace(self, responsibilities=responsibilities, entropy=entropy, views=views, sums={})
+        found = replace(self, responsibilities=responsibilities, entropy=_entropy(responsibilities), views=views, sums={})
         return found._settled(2)
+
+
+def by_scores(table: Array) -> tuple[Array, float]:
+    """In place: responsibilities (K, U) in proportion to the exponentials of a table of scores, and their entropy."""
+    table -= table.max(axis=0)
+    responsibilities = np.exp(table)
+    totals = responsibilities.sum(axis=0)
+    responsibilities /= totals
+    return responsibilities, float(np.log(totals).sum() - np.einsum("ku,ku->", responsibilities, table))
+
+
+def _entropy(responsibilities: Array) -> float:
+    """−Σ q(z_u = k) ln q(z_u = k)."""
+    return -float(np.sum(responsibilities * np.log(np.maximum(responsibilities, np.finfo(float).tiny))))
 
 
 def _of_view(name: str, update: str) -> Update:
