@@ -25,7 +25,7 @@ class ApproximationFacts(NamedTuple):
 
     k̂ is that of the importance weights of draws from q. Up to 0.7 q is close to the posterior as a whole. Beyond, which is the
     rule with more than a few users, means are mostly good and spreads often too small. None: not worked out, which it is not
-    for more than 5,000 users.
+    for more than 5,000 users, nor where cells of a table are known to an interval.
 
     continued: whether more data came to an earlier fit (``partial_fit``), so that its approximation was the start. due: why a
     fit from scratch is due, in words.

@@ -107,9 +107,12 @@ class Fitted:
     def pareto_k(self, rng: np.random.Generator) -> float | None:
         """k̂ of the importance weights of draws from the best q: above 0.7 they are no stand-in for the posterior's.
 
-        None for very many users, of which no approximation is close enough for a k̂ that means something.
+        None for very many users, of which no approximation is close enough for a k̂ that means something, and where cells are
+        known to an interval, which cannot be integrated out.
         """
-        if self.best.model.n_users > _MOST_CHECKED:
+        intervals = self.best.model.intervals
+        known_to_intervals = intervals is not None and bool((intervals.low < intervals.high)[~intervals.is_missing].any())
+        if self.best.model.n_users > _MOST_CHECKED or known_to_intervals:
             return None
         n = int(np.clip(_CHECKED_WORK // self.best.model.n_users, 100, _CHECKED))
         smoothed: Any = array_stats
@@ -236,14 +239,10 @@ def check_supported(model: Model) -> None:
     missing = []
     if model.pooled:
         missing.append('pooling="cluster"')
-    if model.intervals is not None and model.intervals.n_cells:
-        missing.append("cells that are missing, rounded, counts or ratings")
-    if "categories" in model.others:
-        missing.append("nominal columns")
     if model.likelihood is not None and not model.likelihood.can_approximate:
         missing.append(f"this behavior or link ({type(model.likelihood).__name__})")
     if missing:
         raise InputError(
-            f'engine="variational" does not do {" or ".join(missing)} yet: it does features that are exact numbers, '
-            'SharedOutcome, and UserRegression with a noise that all share. Use engine="gibbs".'
+            f'engine="variational" does not do {" or ".join(missing)} yet: it does features of every kind, SharedOutcome, and '
+            'UserRegression with a noise that all share. Use engine="gibbs".'
         )

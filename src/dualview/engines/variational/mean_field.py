@@ -16,7 +16,8 @@ from dualview.behaviors.likelihoods.soft import LatentApproximation, SoftPrior
 from dualview.model import Model
 from dualview.partitions.soft import SoftWeights
 from dualview.views import verbs
-from dualview.views.approximation import Approximation, SoftVectors
+from dualview.views.approximation import Approximation
+from dualview.views.soft_vectors import SoftVectors
 
 Array = NDArray[np.float64]
 Update = Callable[["MeanField"], "MeanField"]
@@ -27,7 +28,11 @@ _LOOKED_AT = 500  # users by which components are told apart
 
 @dataclass(frozen=True)
 class MeanField:
-    """q of everything that a model learns. sums: over users, by view, those that are up to date."""
+    """q of everything that a model learns. sums: over users, by view, those that are up to date.
+
+    seen: what q says of the vectors of observed views, of which some cells may be hidden. q of these cells, given the users'
+    components, belongs to the factor q(z).
+    """
 
     model: Model
     responsibilities: Array
@@ -35,6 +40,7 @@ class MeanField:
     weights: SoftWeights
     views: Mapping[str, Approximation]
     latent: LatentApproximation | None
+    seen: Mapping[str, SoftVectors]
     sums: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -58,7 +64,9 @@ class MeanField:
             for name, view in model.views.items()
         }
         weights = model.partition.approximate(responsibilities.sum(axis=1))
-        return cls(model, responsibilities, _entropy(responsibilities), weights, views, latent)._settled(_FIRST_ROUNDS)
+        seen = {name: own.view.soft_vectors(own.vectors, len(responsibilities)) for name, own in model.observed.items()}
+        found = cls(model, responsibilities, _entropy(responsibilities), weights, views, latent, seen)
+        return found._completed()._settled(_FIRST_ROUNDS)
 
     @property
     def n_components(self) -> int:
@@ -72,7 +80,7 @@ class MeanField:
     def vectors(self, name: str) -> SoftVectors:
         """What q says of a view's vectors."""
         if name != "behavior" or self.latent is None:
-            return SoftVectors(self.model.observed[name].vectors)
+            return self.seen[name]
         return SoftVectors(self.latent.means, self.latent.covariances, self.latent.crosses)
 
     def sums_of(self, name: str) -> Any:
@@ -84,8 +92,9 @@ class MeanField:
     def scores_of(self, model: Model) -> Array:
         """:meth:`table` of the users of another model with the same observed views, and no behavior, (K, U)."""
         table = np.repeat(self.weights.log_weights[:, None], model.n_users, axis=1)
-        for name, seen in model.observed.items():
-            verbs.expected_score(table, SoftVectors(seen.vectors), self.views[name].factors)
+        for name, own in model.observed.items():
+            vectors = self.views[name].completed(own.view.soft_vectors(own.vectors, self.n_components))
+            verbs.expected_score(table, vectors, self.views[name].factors)
         return table
 
     def table(self) -> Array:
@@ -95,10 +104,15 @@ class MeanField:
             verbs.expected_score(table, self.vectors(name), view.factors)
         return table
 
+    def _completed(self) -> "MeanField":
+        """q of hidden cells given the users' components."""
+        return replace(self, seen={name: self.views[name].completed(vectors) for name, vectors in self.seen.items()}, sums={})
+
     def assigned(self) -> "MeanField":
-        """q(z), (V1)."""
-        responsibilities, entropy = by_scores(self.table())
-        return replace(self, responsibilities=responsibilities, entropy=entropy, sums={})
+        """q(z) and q of hidden cells given z, (V1)."""
+        found = self._completed()
+        responsibilities, entropy = by_scores(found.table())
+        return replace(found, responsibilities=responsibilities, entropy=entropy, sums={})
 
     def weighed(self) -> "MeanField":
         """q(α, weights)."""
@@ -211,7 +225,9 @@ class MeanField:
     def rearranged(self, responsibilities: Array, sources: NDArray[np.intp]) -> "MeanField":
         """q with other components, each begun from one of these: q(z) given, everything else updated from it."""
         views = {name: view.take(sources) for name, view in self.views.items()}
-        found = replace(self, responsibilities=responsibilities, entropy=_entropy(responsibilities), views=views, sums={})
+        seen = {name: vectors.take(sources) for name, vectors in self.seen.items()}
+        entropy = _entropy(responsibilities)
+        found = replace(self, responsibilities=responsibilities, entropy=entropy, views=views, seen=seen, sums={})
         return found._settled(2)
 
 

@@ -135,7 +135,7 @@ def deleted(q: MeanField, table: Array, k: int) -> MeanField:
 
 def split(q: MeanField, k: int, names: list[str]) -> MeanField:
     """q with k in two parts, by two means of its users in these views, in units of its own width."""
-    x = np.hstack([q.views[name].whitened(k, q.vectors(name).means) for name in names])
+    x = np.hstack([q.views[name].whitened(k, q.vectors(name).of_component(k)) for name in names])
     side = two_means(x, q.responsibilities[k])
     sources = np.append(np.arange(q.n_components), k)
     responsibilities = q.responsibilities[sources]
