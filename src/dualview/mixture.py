@@ -89,8 +89,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         "gibbs": Markov chains that sample the posterior. "variational": a mean-field approximation, found by coordinate ascent
         from n_chains starts, with n_draws independent draws from each; it takes seconds where chains take hours. Means are
         good, intervals often too narrow; ``posterior_.verdict()`` says how far to trust it. It supports features of every
-        kind, ``SharedOutcome``, and ``UserRegression`` with one noise for all users. n_warmup, thin, max_draws and
-        n_auxiliary have no effect.
+        kind, ``SharedOutcome``, ``UserRegression`` with one noise for all users, ``BinaryOutcomes`` and ``PairwiseChoices``.
+        n_warmup, thin, max_draws and n_auxiliary have no effect.
     columns : dict, optional
         Kinds of the columns of a table X, by name: "continuous", "rounded", "count", "ordinal", "nominal", "ignore", or
         ``Censored(low, high)``. The kinds of other columns are detected (``describe_columns``). Missing cells, rounded and

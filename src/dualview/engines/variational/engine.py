@@ -243,6 +243,6 @@ def check_supported(model: Model) -> None:
         missing.append(f"this behavior or link ({type(model.likelihood).__name__})")
     if missing:
         raise InputError(
-            f'engine="variational" does not do {" or ".join(missing)} yet: it does features of every kind, SharedOutcome, and '
-            'UserRegression with a noise that all share. Use engine="gibbs".'
+            f'engine="variational" does not do {" or ".join(missing)} yet: it does features of every kind, SharedOutcome, '
+            'UserRegression with a noise that all share, BinaryOutcomes and PairwiseChoices. Use engine="gibbs".'
         )
