@@ -66,9 +66,8 @@ def _answers_model(n_users: int = 12) -> Model:
     design = np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
     odds = np.where(user % 2, 2.0, -1.5) * design[:, 0] + design[:, 1]
     answers = rng.random(len(user)) < 1.0 / (1.0 + np.exp(-odds))
-    likelihood = dv.BinaryOutcomes(user, design, answers, offset=np.linspace(-1, 1, len(user)), n_users=n_users).prepare(None)[
-        1
-    ]
+    behavior = dv.BinaryOutcomes(user, design, answers, offset=np.linspace(-1, 1, len(user)), n_users=n_users)
+    likelihood = behavior.prepare(None)[1]
     return Model(partition_prior(None), rng.standard_normal((n_users, 2)), likelihood, n_users)
 
 

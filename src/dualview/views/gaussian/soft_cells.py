@@ -146,7 +146,7 @@ class SoftCells:
                 values[known, d], variances[known, d] = middle + sd * shift, sd**2 * share
                 mass = log_mass(low, high, (table.high[known, d] - table.low[known, d]) / sd)
                 entropies[known] += np.log(sd) + mass + 0.5 * (_LOG_2PI + shift**2 + share)
-        expected = mean + np.einsum("nij,nj->ni", given.loadings[table.pattern], values)
+        expected = mean + _by_pattern(given.loadings, table.pattern, values)
         return expected, variances, given.loadings, given.covariances, entropies
 
     def scores(self, means: Array, precisions: Array) -> Array:
@@ -204,9 +204,9 @@ class SoftCells:
         given = _Conditional.of(precision, missing)
         both = missing[:, :, None] & missing[:, None, :]
         roots = np.linalg.cholesky(np.where(both, given.covariances, np.eye(len(mean))))
-        noise = np.einsum("nij,nj->ni", roots[place], rng.standard_normal(shown.shape))
+        noise = _by_pattern(roots, place, rng.standard_normal(shown.shape))
         away = np.where(missing[place], 0.0, shown - mean)
-        expected = mean + np.einsum("nij,nj->ni", given.loadings[place], away)
+        expected = mean + _by_pattern(given.loadings, place, away)
         return np.asarray(np.where(missing[place], expected + noise, shown))
 
     def _drawn_intervals(
@@ -229,6 +229,14 @@ class SoftCells:
                 points = quantiles(rng.random(len(rows)), low, high, (ends[1] - ends[0]) / sd)
                 drawn[place, d] = np.clip(mean[d] + middle + sd * points, *ends)
         return drawn
+
+
+def _by_pattern(matrices: Array, pattern: NDArray[np.intp], values: Array) -> Array:
+    """Each user's values (n, D) multiplied by the matrix of its pattern; users are sorted by pattern (n,)."""
+    found, ends = np.empty_like(values), np.searchsorted(pattern, np.arange(len(matrices) + 1))
+    for matrix, first, end in zip(matrices, ends[:-1], ends[1:], strict=True):
+        found[first:end] = values[first:end] @ matrix.T
+    return found
 
 
 def _truncated_at(d: int, values: Array, rows: Array) -> tuple[Array, Array]:
