@@ -79,6 +79,13 @@ def test_the_bound_rises_from_where_the_fit_before_left_it(behavior: bool) -> No
     assert found.found[0].converged
 
 
+def test_users_enter_where_coefficients_are_too_many_to_factorise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dualview.behaviors.likelihoods.threads._MOST_FACTORISED", 4)
+    estimator = _estimator().fit(FEATURES[:N_OLD], FIRST).partial_fit(FEATURES[N_OLD:], MORE)
+    assert adjusted_rand_score(estimator.labels_, LABELS) == 1.0
+    assert abs(estimator.latent_ - LATENT).max() < 1.5
+
+
 def test_without_observed_views_new_users_enter_by_the_weights_of_clusters() -> None:
     everything = modelled(_estimator(), Data(None, [], ALL, range(N_OLD + N_NEW))).model
     earlier = np.repeat([[0.75], [0.25]], N_OLD, axis=1)
