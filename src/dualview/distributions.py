@@ -129,3 +129,9 @@ class InverseG(NamedTuple):
 
     def draw(self, rng: np.random.Generator) -> float:
         return 1.0 / G(self.dof, self.inverse_scale).draw(rng)
+
+
+def log_gammas(rng: np.random.Generator, shape: Array) -> Array:
+    """Logarithms of gamma draws, which keep their digits where the shape is tiny: Γ(a) = Γ(a + 1) U^(1/a)."""
+    uniform = np.log1p(-rng.random(shape.shape))
+    return np.asarray(np.log(rng.standard_gamma(shape + 1.0)) + uniform / shape)

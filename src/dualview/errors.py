@@ -13,6 +13,10 @@ class InputTypeError(InputError, TypeError):
     """The input contains values of a type that cannot be converted to numbers."""
 
 
+class EngineError(InputError, AttributeError):
+    """The engine of the estimator cannot do this; the message names the engine that can."""
+
+
 class DegenerateError(DualViewError, ArithmeticError):
     """The posterior is improper for these data: numbers overflowed or underflowed during sampling."""
 

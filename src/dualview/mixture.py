@@ -5,7 +5,7 @@ X (U, D) features; the behavior is passed as y, an object of length U.
 
 import contextlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -22,9 +22,11 @@ from dualview.chains.seeds import seed_sequence
 from dualview.checks import whole_number
 from dualview.engines.gibbs import GibbsEngine
 from dualview.engines.starts import GivenStart, KMeansStart, Labels, Start, check_init
-from dualview.errors import ConvergenceWarning, DataWarning, DegenerateError
-from dualview.inputs.approximated import VariationalStart, approximated
+from dualview.errors import ConvergenceWarning, DataWarning, DegenerateError, InputError
+from dualview.inputs.appended import appended
+from dualview.inputs.approximated import Stream, VariationalStart, approximated, continued
 from dualview.inputs.data import Data, checked_data
+from dualview.inputs.engine_methods import of_engine
 from dualview.inputs.made_with import made_with
 from dualview.inputs.modelled import Modelled, modelled
 from dualview.inputs.parameters import check_parameters, check_use, settings_of
@@ -86,9 +88,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     engine : "gibbs" or "variational"
         "gibbs": Markov chains that sample the posterior. "variational": a mean-field approximation, found by coordinate ascent
         from n_chains starts, with n_draws independent draws from each; it takes seconds where chains take hours. Means are
-        good, intervals often too narrow; ``posterior_.verdict()`` says how far to trust it. It supports features that are
-        exact numbers, ``SharedOutcome``, and ``UserRegression`` with one noise for all users. n_warmup, thin, max_draws and
-        n_auxiliary have no effect.
+        good, intervals often too narrow; ``posterior_.verdict()`` says how far to trust it. It supports features of every
+        kind, ``SharedOutcome``, ``UserRegression`` with one noise for all users, ``BinaryOutcomes`` and ``PairwiseChoices``.
+        n_warmup, thin, max_draws and n_auxiliary have no effect.
     columns : dict, optional
         Kinds of the columns of a table X, by name: "continuous", "rounded", "count", "ordinal", "nominal", "ignore", or
         ``Censored(low, high)``. The kinds of other columns are detected (``describe_columns``). Missing cells, rounded and
@@ -232,30 +234,85 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         check_use(self, data)
         labels = check_init(self.init, data.n_users, self.n_clusters)
         self._draw(modelled(self, data), labels)
-        if not self.posterior_.converged:
-            warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=2)
-        if self.n_clusters is None and data.n_users >= _FEW_USERS and 2 * self.n_clusters_ > data.n_users:
-            warnings.warn(_many_clusters(self.n_clusters_, data.n_users), DataWarning, stacklevel=2)
+        self._warn()
         return self
+
+    @of_engine("variational")
+    def partial_fit(self, X: Any = None, y: Any = None) -> Self:
+        """Add users and observations to a fit by ``engine="variational"``; the first call is a fit.
+
+        Afterwards the estimator is that of all data so far, new users behind those it knew. The approximation of the earlier
+        data is where the ascent starts, which takes one start and far fewer steps than a fit. Everything else is as in ``fit``
+        on all data: priors that come from the data are estimated again, and the bound is that of all data. Columns of a table
+        keep the kinds, levels and scales that the first fit found.
+
+        A ConvergenceWarning says when a fit from scratch is due: more than half of the users have entered since the last one,
+        or more than a tenth of the users are in clusters made up mostly of such users.
+
+        Parameters
+        ----------
+        X : array or table (J, D), optional
+            Features of users who are new to the fit. If users of the fit have ids (the index of a DataFrame), new ones need
+            some too. Features of known users cannot change.
+        y : behavior, optional
+            New observations, with outcomes, of known users, of new ones, or of both. Users are matched by ids if both the fit
+            and the behavior have some. Otherwise they are in the order of the fit, followed by the new users in the order of
+            X; with X, a behavior of the new users alone is enough. Without features, users beyond those of the fit are new.
+
+        Examples
+        --------
+        >>> import dualview as dv
+        >>> forum = dv.datasets.agreement(n_users=30, n_threads=40, seed=1)
+        >>> first = dv.SharedOutcome(forum.participation[:25, :20], forum.outcome[:25])
+        >>> more = dv.SharedOutcome(forum.participation[25:], forum.outcome[25:])
+        >>> model = dv.DualViewMixture(engine="variational", n_chains=2, n_draws=50)
+        >>> model = model.fit(forum.features[:20], first).partial_fit(forum.features[20:], more)
+        >>> model.labels_.shape, model.posterior_.n_observations
+        ((30,), 40)
+        """
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y)
+        check_parameters(self)
+        if self._stream is None:
+            raise InputError(
+                'partial_fit continues a fit by engine="variational" of this estimator; this one was fitted by another engine, '
+                "or its posterior was loaded from a file. Call fit with all data first."
+            )
+        if self.checkpoint is not None:
+            raise InputError("partial_fit keeps no checkpoint: call set_params(checkpoint=None) first.")
+        data, news = appended(self, self._stream.data, X, y)
+        check_use(self, data)
+        with _with_repeats(data):
+            post, stream = continued(self, modelled(self, data), self._stream, news, seed_sequence(self.random_state))
+        self._take(post.with_data(data.features, data.behavior, data.cells), data.behavior, stream)
+        self._warn()
+        return self
+
+    def _warn(self) -> None:
+        """Warn of a fit that has not converged, or of hardly any clusters."""
+        if not self.posterior_.converged:
+            warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=3)
+        n_users = len(self.labels_)
+        if self.n_clusters is None and n_users >= _FEW_USERS and 2 * self.n_clusters_ > n_users:
+            warnings.warn(_many_clusters(self.n_clusters_, n_users), DataWarning, stacklevel=3)
 
     def _draw(self, fit: Modelled, labels: Labels | None = None) -> None:
         """Draw from the posterior of a model of data, and take it. labels: those of a start that is given."""
         data = fit.data
         start: Start = KMeansStart(fit.start_vectors(), self.n_clusters) if labels is None else GivenStart(labels)
+        stream: Stream | None = None
         with contextlib.ExitStack() as stack:
             folder, seed = self._folder(stack, data, labels)
-            try:
-                if self.engine == "variational":
-                    post = approximated(self, fit, start, seed)
-                else:
-                    if isinstance(self.init, str) and self.init == "variational":
-                        start = VariationalStart.of(fit, start, seed)
-                    post = fit.posterior(*self._run(fit, start, folder, seed))
-            except DegenerateError as error:
-                raise DegenerateError(data.with_repeats(str(error))) from error
+            stack.enter_context(_with_repeats(data))
+            if self.engine == "variational":
+                post, stream = approximated(self, fit, start, seed)
+            else:
+                if isinstance(self.init, str) and self.init == "variational":
+                    start = VariationalStart.of(fit, start, seed)
+                post = fit.posterior(*self._run(fit, start, folder, seed))
             if folder is not None and post.length is not None:
                 folder.note_length(post.length._asdict())
-        self._take(post.with_data(data.features, data.behavior, data.cells), data.behavior)
+        self._take(post.with_data(data.features, data.behavior, data.cells), data.behavior, stream)
 
     @classmethod
     def from_posterior(cls, posterior: Posterior) -> Self:
@@ -278,9 +335,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         model._take(posterior, posterior.behavior)
         return model
 
-    def _take(self, posterior: Posterior, behavior: Behavior | None) -> None:
-        """Set everything that follows from a posterior."""
+    def _take(self, posterior: Posterior, behavior: Behavior | None, stream: Stream | None = None) -> None:
+        """Set everything that follows from a posterior. stream: what partial_fit continues from, where it can."""
         self.posterior_ = posterior
+        self._stream = stream
         self._placement = Placement(posterior)
         self.behavior_ = behavior
         self.labels_ = posterior.partition()
@@ -374,6 +432,15 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
                 progress = self.progress
             judge = Judge(fit.posterior, progress if isinstance(progress, Watcher) else None)
             return run_chains(chains, self.n_jobs, progress, judge, self.max_time)
+
+
+@contextlib.contextmanager
+def _with_repeats(data: Data) -> Iterator[None]:
+    """A DegenerateError names the users who have the same features, where there are any."""
+    try:
+        yield
+    except DegenerateError as error:
+        raise DegenerateError(data.with_repeats(str(error))) from error
 
 
 def _many_clusters(n_clusters: int, n_users: int) -> str:

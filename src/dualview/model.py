@@ -163,6 +163,14 @@ class Model:
         parts = [] if features is None else [features]
         return np.hstack(parts + [seen.view.design(seen.vectors) for seen in others.values()])
 
+    def of_observed(self, users: slice) -> "Model":
+        """The model of some users without their behavior."""
+        features = None if self.features is None else self.features[users]
+        intervals = None if self.intervals is None else self.intervals.take(users)
+        others = {name: replace(seen, vectors=seen.vectors[users]) for name, seen in self.others.items()}
+        n_users = len(range(self.n_users)[users])
+        return Model(self.partition, features, None, n_users, others=others, intervals=intervals)
+
     def log_joint(self, state: State) -> float:
         """ln p(data, state) up to a constant that depends on nothing learned."""
         held = self.held(state)

@@ -285,6 +285,14 @@ class Behavior(ABC):
         """The behavior with some observations only, by position or mask; everybody stays a user."""
         raise self._lacks("take", "be cut by observations")
 
+    def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> "Behavior":  # noqa: ARG002
+        """These observations and new ones, of the users of this behavior and n_new others, who come after them.
+
+        users: ids of all, where users have ids. New observations are matched by them, or by position as for predictions. new:
+        None for none.
+        """
+        raise self._lacks("extended", "take in more observations (partial_fit)")
+
     def whole(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """About as many observations as these, that can be taken by themselves; these by default.
 
@@ -337,6 +345,16 @@ class Behavior(ABC):
 
     def _lacks(self, ability: str, task: str) -> InputError:
         return InputError(f"{type(self).__name__} cannot {task}: it lacks `{ability}`.")
+
+
+def joined_ids(before: list[str] | None, new: list[str] | None, what: str) -> list[str] | None:
+    """Ids of observations and of those that come after them, where both have some; an error where one comes again."""
+    if before is None or new is None:
+        return None
+    again = sorted(set(before) & set(new))
+    if again:
+        raise InputError(f"New {what} must be new; already in the fit: {', '.join(again[:5])}. Leave them out.")
+    return [*before, *new]
 
 
 def check_inherits(given: Any, base: type[Likelihood] | type[Behavior], what: str) -> None:

@@ -122,6 +122,10 @@ class BinaryOutcomes(PerUser):
         likelihood = LogitPanel(panel, self.offsets[order], known[order])
         return units, self.effects.around(likelihood, coefficient_units, order, Scales(1.0, GROUP_SD))
 
+    def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
+        """These answers and new ones, which are known too."""
+        return self._joined(new, n_new, users)
+
     def left_out(self) -> AnswersLeftOut:
         """Each answer given all others, by quadrature; given what acts outside the mixture, and the items' appeals."""
         return AnswersLeftOut(self.user, self.design, self.observed, self._offset)
@@ -344,6 +348,15 @@ class PairwiseChoices(BinaryOutcomes):
                 f"{len(matched.items)} items, item_intercept={matched.item_intercept}."
             )
         return matched
+
+    def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
+        """These choices and new ones, among the same items."""
+        if isinstance(new, PairwiseChoices) and not np.array_equal(new.items, self.items):
+            raise InputError(f"New choices must be among the {len(self.items)} items of the fit, with the same features.")
+        both = super().extended(new, n_new, users)
+        if new is not None:
+            both.winner, both.loser = np.concatenate([self.winner, new.winner]), np.concatenate([self.loser, new.loser])
+        return both
 
     def fingerprint(self) -> dict[str, Any]:
         return super().fingerprint() | {"item_intercept": self.item_intercept, "items": digest(self.items)}

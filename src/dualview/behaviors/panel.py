@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Behavior, fold_positions
+from dualview.behaviors.base import Behavior, fold_positions, joined_ids
 from dualview.behaviors.effects import Effects
 from dualview.behaviors.likelihoods.likely import likely_prior
 from dualview.behaviors.records import Array, Params
@@ -256,6 +256,24 @@ class PerUser(Behavior):
             )
         return matched
 
+    def _joined(self, new: Any, n_new: int, users: Sequence[str] | None) -> Self:
+        """These observations and new ones, for :meth:`extended` of a subclass, which sees to what else it has."""
+        if not self.effects.none:
+            raise self._lacks("extended", "take in more observations where some effects are outside the mixture")
+        everybody = None if users is None else list(users)
+        if new is None:
+            return self._with_users(list(range(len(self))), everybody, len(self) + n_new)
+        if isinstance(new, type(self)) and new.users is not None and users is not None:
+            new = new._with_users(_places(new.users, users), None, len(users))
+        found, both = self.like(new, n_new), self._copy()
+        both.user, both.design = np.concatenate([self.user, found.user]), np.vstack([self.design, found.design])
+        both.outcome = np.concatenate([self.observed, found.observed])
+        both.observation_ids = joined_ids(self.observation_ids, found.observation_ids, self.observations)
+        both.users, both._n_users = everybody, len(self) + n_new
+        offset = np.concatenate([self.effects.offset, found.effects.offset])
+        both.effects = Effects.of(len(both.user), None, None, offset, None)
+        return both
+
     def _known_locations(self, new: Self, latent: Array, params: Params | None = None) -> Callable[[slice], Array]:
         """cases → (S, cases): known users' latent vectors, (S, U) or (S, U, q), and what acts outside the mixture."""
         n_known = len(self)
@@ -372,6 +390,18 @@ def _matched(users: list[str], known: list[str], n_new: int) -> tuple[list[int],
         )
     place |= {user: len(known) + j for j, user in enumerate(others)}
     return [place[user] for user in users], [*known, *others]
+
+
+def _places(users: list[str], everybody: Sequence[str]) -> list[int]:
+    """Positions of users among everybody, by their ids; an error where a user is none of them."""
+    place = {user: u for u, user in enumerate(everybody)}
+    unknown = [user for user in users if user not in place]
+    if unknown:
+        raise InputError(
+            f"New observations have users without features: {', '.join(unknown[:5])}. Give X a row for each of them, or leave "
+            "out their observations."
+        )
+    return [place[user] for user in users]
 
 
 def with_field(record: _Record, name: str, value: Any) -> _Record:

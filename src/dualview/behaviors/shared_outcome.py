@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Behavior, fold_positions
+from dualview.behaviors.base import Behavior, fold_positions, joined_ids
 from dualview.behaviors.effects import Effects
 from dualview.behaviors.likelihoods.grouped_threads import GroupedThreads
 from dualview.behaviors.likelihoods.restricted import likely_prior
@@ -30,6 +30,8 @@ from dualview.behaviors.threads_given import (
     coefficient_units,
     matched_columns,
     outcome_variance,
+    placed_columns,
+    stacked_threads,
     width_message,
 )
 from dualview.behaviors.threads_left_out import MOST_WHOLE, ThreadsLeftOut
@@ -422,6 +424,30 @@ class SharedOutcome(Behavior):
             wide = sparse.hstack([silent, sparse.csr_array(threads.participation)], format="csr")
             return replace_participation(threads, wide)
         return threads
+
+    def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> "SharedOutcome":
+        """These threads and new ones, which have outcomes too; covariates and options are those of these threads."""
+        if not self.effects.none:
+            raise self._lacks("extended", "take in more threads where they have groups")
+        everybody = None if users is None else list(users)
+        if new is None:
+            nothing = sparse.csr_array((0, len(self) + n_new))
+            wider = replace_participation(self, stacked_threads(self.participation, nothing, n_new))
+            wider.users = everybody
+            return wider
+        if isinstance(new, SharedOutcome) and new.users is not None and users is not None:
+            new = replace_participation(new, placed_columns(new.participation, new.users, users))
+            new.users = None
+        threads, both = self._like(new, n_new), copy.copy(self)
+        both.__dict__.pop("coefficient_design", None)
+        both.participation = stacked_threads(self.participation, threads.participation, n_new)
+        both.outcome = np.concatenate([self.observed, threads.observed])
+        if self.covariates is not None and threads.covariates is not None:
+            both.covariates = np.vstack([self.covariates, threads.covariates])
+        both.users = everybody
+        both.observation_ids = joined_ids(self.observation_ids, threads.observation_ids, "threads")
+        both.effects = Effects.of(both.n_observations, None, None, None, None)
+        return both
 
     def _warn_of_confounding(self) -> None:
         """Warn of an intercept that adding the same number to every coefficient would replace, unless its prior was chosen."""

@@ -112,6 +112,28 @@ def matched_columns(participation: Any, users: list[str], known: list[str], n_ne
     return sparse.csr_array(sparse.hstack(columns, format="csr")), [*known, *new]
 
 
+def placed_columns(participation: Any, users: list[str], everybody: Sequence[str]) -> Any:
+    """Participation with a column for each of everybody, by their ids; an error where a user is none of them."""
+    place = {user: u for u, user in enumerate(everybody)}
+    unknown = [user for user in users if user not in place]
+    if unknown:
+        raise InputError(
+            f"New threads have users without features: {', '.join(unknown[:5])}. Give X a row for each of them, or leave out "
+            "the threads they take part in."
+        )
+    given, places = sparse.coo_array(participation), np.array([place[user] for user in users], dtype=np.int64)
+    return sparse.csr_array((given.data, (given.row, places[given.col])), shape=(given.shape[0], len(everybody)))
+
+
+def stacked_threads(before: Any, new: Any, n_new: int) -> Any:
+    """Participation in threads of before and in new ones, in which n_new more users take part."""
+    if sparse.issparse(before):
+        silent = sparse.csr_array((before.shape[0], n_new))
+        return sparse.csr_array(sparse.vstack([sparse.hstack([before, silent]), sparse.csr_array(new)]))
+    wide = np.hstack([before, np.zeros((len(before), n_new))])
+    return np.vstack([wide, new.toarray() if sparse.issparse(new) else new])
+
+
 def width_message(shape: tuple[int, ...], n_known: int, n_new: int) -> str:
     """What is wrong with new threads whose participation has this shape."""
     n_threads, width = shape

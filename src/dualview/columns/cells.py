@@ -72,3 +72,8 @@ class Cells:
     def take(self, users: NDArray[np.int64] | NDArray[np.bool_] | slice) -> "Cells":
         """The cells of some users."""
         return Cells(self.low[users], self.high[users], self.codes[users])
+
+    def joined(self, other: "Cells") -> "Cells":
+        """These users and then others."""
+        parts = (np.concatenate(pair) for pair in zip(self._parts, other._parts, strict=True))
+        return Cells(*parts)

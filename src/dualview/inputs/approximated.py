@@ -7,29 +7,92 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dualview.chains.schedule import Length
 from dualview.engines.starts import Labels, Start
 from dualview.engines.variational import VariationalEngine
 from dualview.engines.variational.engine import Fitted, Progress
+from dualview.engines.variational.entering import new_users_apart
+from dualview.errors import InputError
+from dualview.inputs.data import Data
 from dualview.inputs.modelled import Modelled
 from dualview.posterior import Posterior
 from dualview.posterior.approximated import ApproximationFacts, StartFacts
 
+Array = NDArray[np.float64]
+
 _STARTS_OF_CHAINS = 2  # of the approximation that chains start from
+_NOTICEABLE = 0.01  # of the draws that come from a mode
+_MOST_NEW = 0.5  # of the users who may have entered since the last fit from scratch
+_MOST_APART = 0.1  # of the users who may be in clusters of users who have
 
 
-def approximated(estimator: Any, fit: Modelled, start: Start, seed: np.random.SeedSequence) -> Posterior:
-    """The posterior of draws from q, with as many chains of them as there were starts."""
-    *seeds, last = (np.random.default_rng(child) for child in seed.spawn(estimator.n_chains + 1))
+@dataclass(frozen=True)
+class Stream:
+    """What ``partial_fit`` continues from: the data so far, q(z) of each mode (K, U), and the users of the last whole fit."""
+
+    data: Data
+    modes: list[Array]
+    n_fitted: int
+
+
+def approximated(estimator: Any, fit: Modelled, start: Start, seed: np.random.SeedSequence) -> tuple[Posterior, Stream]:
+    """The posterior of draws from q, with as many chains of them as there were starts, and what it can be continued from."""
+    *seeds, last = _generators(estimator, seed)
     with threadpool_limits(1), _line(estimator.progress) as progress:
         fitted = VariationalEngine().fit(fit.model, _distinct([start(rng) for rng in seeds]), progress, estimator.max_time)
-        every = max(1, estimator.n_draws // estimator.n_whole) if estimator.keep == "summary" else None
-        records = [fitted.record(rng, int(estimator.n_draws), every) for rng in seeds]
-        facts = _facts(fitted, fitted.pareto_k(last))
+        post = _posterior(estimator, fit, fitted, seeds, _facts(fitted, fitted.pareto_k(last)))
+    return post, Stream(fit.data, _modes(fitted), fit.data.n_users)
+
+
+def continued(
+    estimator: Any, fit: Modelled, stream: Stream, news: NDArray[np.bool_], seed: np.random.SeedSequence
+) -> tuple[Posterior, Stream]:
+    """The posterior of more data, from the approximation of those before; news (U,): users of whom there is something new."""
+    most = fit.model.partition.n_components
+    if most is not None and max(len(mode) for mode in stream.modes) > most:
+        raise InputError(f"partial_fit continues with the clusters of the fit before; n_clusters={most} is fewer. Call fit.")
+    *seeds, last = _generators(estimator, seed)
+    with threadpool_limits(1), _line(estimator.progress) as progress:
+        fitted = VariationalEngine().resume(fit.model, stream.modes, news, progress, estimator.max_time)
+        facts = _facts(fitted, fitted.pareto_k(last))._replace(continued=True, due=_due(fitted, stream.n_fitted))
+        post = _posterior(estimator, fit, fitted, seeds, facts)
+    return post, Stream(fit.data, _modes(fitted), stream.n_fitted)
+
+
+def _generators(estimator: Any, seed: np.random.SeedSequence) -> list[np.random.Generator]:
+    """One for each chain of draws, and one for the comparison with the posterior."""
+    return [np.random.default_rng(child) for child in seed.spawn(estimator.n_chains + 1)]
+
+
+def _posterior(
+    estimator: Any, fit: Modelled, fitted: Fitted, seeds: list[np.random.Generator], facts: ApproximationFacts
+) -> Posterior:
+    every = max(1, estimator.n_draws // estimator.n_whole) if estimator.keep == "summary" else None
+    records = [fitted.record(rng, int(estimator.n_draws), every) for rng in seeds]
     length = Length(facts.starts[0].n_steps, 0, 1, "length")
     return fit.posterior(records, length).with_approximation(facts)
+
+
+def _modes(fitted: Fitted) -> list[Array]:
+    """q(z) of each mode that has a noticeable share of the draws."""
+    return [q.responsibilities for q, share in zip(*fitted.modes, strict=True) if share >= _NOTICEABLE]
+
+
+def _due(fitted: Fitted, n_fitted: int) -> str | None:
+    """Why a fit from scratch is due, in words; None where it is not.
+
+    All clusters were last looked for with the first n_fitted users. Since then they have changed one at a time.
+    """
+    n_users = fitted.best.model.n_users
+    n_since, n_apart = n_users - n_fitted, new_users_apart(fitted.best.responsibilities, n_fitted)
+    if n_since > _MOST_NEW * n_users:
+        return f"{n_since} of {n_users} users have entered since the last one"
+    if n_apart > _MOST_APART * n_users:
+        return f"{n_apart} of {n_users} users are in clusters made up mostly of users who have entered since the last one"
+    return None
 
 
 def _distinct(starts: list[Labels]) -> list[Labels]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, digamma, gammaln, logsumexp
 
+from dualview.distributions import log_gammas
 from dualview.partitions.concentration import AlphaPrior
 
 Array = NDArray[np.float64]
@@ -146,7 +147,7 @@ class SoftSticks(SoftWeights):
     def _draw(self, rng: np.random.Generator, alpha: Array) -> Array:
         first, second = self._parameters(alpha)
         one = np.log(rng.standard_gamma(np.broadcast_to(first + self.counts, second.shape)))
-        other = _log_gammas(rng, second + self._after)
+        other = log_gammas(rng, second + self._after)
         both = np.logaddexp(one, other)
         rest = other - both
         return np.asarray(one - both + np.cumsum(rest, axis=1) - rest)
@@ -174,11 +175,11 @@ class SoftDirichlet(SoftWeights):
 
     def _draw(self, rng: np.random.Generator, alpha: Array) -> Array:
         own = alpha[:, None] / self.n_all
-        logs = _log_gammas(rng, own + self.counts)
+        logs = log_gammas(rng, own + self.counts)
         n_empty = self.n_all - len(self.counts)
         total = np.logaddexp.reduce(logs, axis=1)
         if n_empty:
-            total = np.logaddexp(total, _log_gammas(rng, n_empty * own[:, 0]))
+            total = np.logaddexp(total, log_gammas(rng, n_empty * own[:, 0]))
         return np.asarray(logs - total[:, None])
 
 
@@ -198,9 +199,3 @@ class OneWeight(SoftWeights):
 
     def _draw(self, rng: np.random.Generator, alpha: Array) -> Array:  # noqa: ARG002
         return np.zeros((len(alpha), 1))
-
-
-def _log_gammas(rng: np.random.Generator, shape: Array) -> Array:
-    """Logarithms of gamma draws, which keep their digits where the shape is tiny: Γ(a) = Γ(a + 1) U^(1/a)."""
-    uniform = np.log1p(-rng.random(shape.shape))
-    return np.asarray(np.log(rng.standard_gamma(shape + 1.0)) + uniform / shape)

@@ -25,12 +25,17 @@ class ApproximationFacts(NamedTuple):
 
     k̂ is that of the importance weights of draws from q. Up to 0.7 q is close to the posterior as a whole. Beyond, which is the
     rule with more than a few users, means are mostly good and spreads often too small. None: not worked out, which it is not
-    for more than 5,000 users.
+    for more than 5,000 users, nor where cells of a table are known to an interval.
+
+    continued: whether more data came to an earlier fit (``partial_fit``), so that its approximation was the start. due: why a
+    fit from scratch is due, in words.
     """
 
     starts: list[StartFacts]
     n_modes: int
     pareto_k: float | None
+    continued: bool = False
+    due: str | None = None
 
     @property
     def bound(self) -> float:
@@ -43,7 +48,7 @@ class ApproximationFacts(NamedTuple):
     @classmethod
     def from_json(cls, text: str) -> "ApproximationFacts":
         content: Mapping[str, Any] = json.loads(text)
-        return cls([StartFacts(*start) for start in content["starts"]], content["n_modes"], content["pareto_k"])
+        return cls(**{**content, "starts": [StartFacts(*start) for start in content["starts"]]})
 
     @property
     def n_agreeing(self) -> int:
@@ -56,16 +61,19 @@ class ApproximationFacts(NamedTuple):
         parts = []
         if not best.converged:
             parts.append(f"the bound was still growing after {best.n_steps} steps (give more max_time)")
-        if n == 1:
+        if self.due is not None:
+            parts.append(f"a fit from scratch is due: {self.due} (call fit with all data)")
+        if n == 1 and not self.continued:
             parts.append("one start cannot show whether others would find a better bound (n_chains)")
-        elif 2 * self.n_agreeing < n + 1:
+        elif 2 * self.n_agreeing < n + 1 and not self.continued:
             parts.append(
                 f"{n - self.n_agreeing} of {n} starts ended at other clusters with a lower bound (use more starts: n_chains)"
             )
+        whence = "from the fit before" if self.continued else f"and {self.n_agreeing} of {n} starts agree"
         found = (
             f"Not found for certain: {'; '.join(parts)}."
             if parts
-            else (f"Found: the bound has converged ({self.bound:.2f} nats), and {self.n_agreeing} of {n} starts agree.")
+            else f"Found: the bound has converged ({self.bound:.2f} nats), {whence}."
         )
         modes = "" if self.n_modes == 1 else f" Draws come from {self.n_modes} partitions that explain the data about as well."
         return not parts, f"{found}{modes} {self._trust()}"

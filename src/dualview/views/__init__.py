@@ -5,7 +5,8 @@ from dualview.views.gaussian.intervals import Intervals
 from dualview.views.gaussian.linked_cells import Followers
 from dualview.views.gaussian.state import GaussianState
 from dualview.views.gaussian.view import GaussianView, no_table, no_view
-from dualview.views.nominal.view import NominalState, NominalView, level_indicators, no_columns
+from dualview.views.nominal.state import NominalState, level_indicators
+from dualview.views.nominal.view import NominalView, no_columns
 from dualview.views.shared.view import SharedVectorState, SharedVectorView
 
 __all__ = [

@@ -1,26 +1,16 @@
-"""What a variational engine asks of a view: q of its components and of what they share, and the vectors that it looks at."""
+"""What a variational engine asks of a view: q of its components and of what they share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dualview.views.base import ViewState
+from dualview.views.soft_vectors import SoftVectors
 
 Array = NDArray[np.float64]
-
-
-class SoftVectors(NamedTuple):
-    """What q says of the users' vectors: means (U, D) and, where they are latent, covariances (U, D, D).
-
-    crosses (K, U, D, D): covariances of each user's vector with each component's mean, where q has both together.
-    """
-
-    means: Array
-    covariances: Array | None = None
-    crosses: Array | None = None
 
 
 class Approximation(ABC):
@@ -59,8 +49,16 @@ class Approximation(ABC):
         """ln p(components, base) − ln q(components, base) at a state that :meth:`draws` made, up to a constant."""
 
     @abstractmethod
-    def scores(self, state: Any, x: Array) -> Array:
-        """ln p(vector of user u | component k) at a state, (K, U)."""
+    def scores(self, state: Any, vectors: SoftVectors) -> Array:
+        """ln p(vector of user u | component k) at a state, (K, U); what is not observed of a vector is integrated out."""
+
+    def completed(self, vectors: SoftVectors) -> SoftVectors:
+        """Vectors with the best q of what is not observed of them, where there is such; as they are by default."""
+        return vectors
+
+    def with_hidden(self, rng: np.random.Generator, state: Any, z: NDArray[np.int64], vectors: SoftVectors) -> Any:  # noqa: ARG002
+        """A state that :meth:`draws` made, with what is not observed of the vectors of users in clusters z drawn."""
+        return state
 
     @abstractmethod
     def take(self, components: NDArray[np.intp]) -> Self:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.views.soft_vectors import SoftVectors
+
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
@@ -65,6 +67,10 @@ class View(ABC):
     @abstractmethod
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> ViewState:
         """A state to start from, given vectors and clusters."""
+
+    def soft_vectors(self, x: Array, n_components: int) -> SoftVectors:  # noqa: ARG002
+        """What q says of observed vectors to start from: that they are these."""
+        return SoftVectors(x)
 
     def approximate(self, x: Array, responsibilities: Array, joint: bool) -> Any:
         """q of components and base to start from (``views.approximation.Approximation``), given q(z), (K, U).

@@ -20,7 +20,7 @@ from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian.view import GaussianState
 from dualview.views.nominal import splitting
 from dualview.views.nominal.conditionals import count_levels, draw_shares
-from dualview.views.nominal.view import NominalState
+from dualview.views.nominal.state import NominalState
 
 ALPHA, GAMMA = 0.8, 1.5
 BASE = 0.2, 0.6, 0.3, 2.5

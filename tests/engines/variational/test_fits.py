@@ -115,13 +115,6 @@ def test_what_it_does_not_do_is_an_error_that_names_the_other_engine(settings: d
     assert 'engine="gibbs"' in str(caught.value)
 
 
-def test_tables_with_missing_cells_or_categories_are_refused() -> None:
-    holes = FORUM.features.copy()
-    holes[0, 0] = np.nan
-    with pytest.raises(InputError, match="missing"):
-        dv.DualViewMixture(engine="variational").fit(holes)
-
-
 def test_an_unknown_engine_is_refused() -> None:
     with pytest.raises(InputError, match='engine must be "gibbs" or "variational"'):
         dv.DualViewMixture(engine="magic").fit(FORUM.features)

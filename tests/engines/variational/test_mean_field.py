@@ -60,7 +60,19 @@ def _panel_model(n_users: int = 12) -> Model:
     return Model(partition_prior(None), rng.standard_normal((n_users, 2)), likelihood, n_users)
 
 
+def _answers_model(n_users: int = 12) -> Model:
+    rng = np.random.default_rng(6)
+    user = np.repeat(np.arange(n_users), 5)[:-5]  # the last user has no observations
+    design = np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
+    odds = np.where(user % 2, 2.0, -1.5) * design[:, 0] + design[:, 1]
+    answers = rng.random(len(user)) < 1.0 / (1.0 + np.exp(-odds))
+    behavior = dv.BinaryOutcomes(user, design, answers, offset=np.linspace(-1, 1, len(user)), n_users=n_users)
+    likelihood = behavior.prepare(None)[1]
+    return Model(partition_prior(None), rng.standard_normal((n_users, 2)), likelihood, n_users)
+
+
 MODELS["per-user regressions"] = (_panel_model, 3)
+MODELS["yes or no"] = (_answers_model, 3)
 
 
 def test_vectors_of_per_user_regressions_are_those_of_one_normal_distribution() -> None:

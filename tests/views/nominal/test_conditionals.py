@@ -8,7 +8,8 @@ from scipy.special import gammaln
 import checks
 from dualview.numerics.streams import stream_of
 from dualview.views.nominal import conditionals, kind
-from dualview.views.nominal.view import NominalState, NominalView
+from dualview.views.nominal.state import NominalState
+from dualview.views.nominal.view import NominalView
 
 SHARES = (0.5, 0.3, 0.2), (0.6, 0.4)
 VIEW = NominalView(SHARES)

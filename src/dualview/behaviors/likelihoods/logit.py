@@ -17,6 +17,7 @@ from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods import logit_location
 from dualview.behaviors.likelihoods.logit_location import Answers, Locations
 from dualview.behaviors.likelihoods.regression import coefficient_draw
+from dualview.behaviors.likelihoods.soft_logit import SoftLogit
 from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
 from dualview.behaviors.records import Array, Params, Prior
 from dualview.numerics import polya_gamma
@@ -106,6 +107,17 @@ class LogitPanel(Likelihood):
         draw = coefficient_draw(self.offsets.multiply(root[:, None]).tocsr(), target)
         centre = np.zeros(self.n_coefficients)
         return latent, {"coefficients": draw.draw(rng, 1.0, centre, np.ones(self.n_coefficients))}
+
+    @property
+    def can_approximate(self) -> bool:
+        """Without coefficients outside the mixture."""
+        return not self.n_coefficients and self.offset is None
+
+    def approximate(self) -> SoftLogit:
+        """q of all latent vectors together, by the Pólya–Gamma bound."""
+        if not self.can_approximate:
+            raise self._lacks("approximate", "has a variational approximation only without effects outside the mixture")
+        return SoftLogit.start(self)
 
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(outcome, coefficients | latent) up to a constant; the augmentation is integrated out."""

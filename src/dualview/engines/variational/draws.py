@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from dualview.behaviors.likelihoods.soft import LatentDraws
 from dualview.engines.variational.mean_field import MeanField
 from dualview.model import State
+from dualview.views.soft_vectors import SoftVectors
 
 Array = NDArray[np.float64]
 
@@ -43,8 +44,9 @@ def log_importance(q: MeanField, draws: Drawn) -> Array:
     for i, weights in enumerate(draws.log_weights):
         table = np.repeat(weights[:, None], q.model.n_users, axis=1)
         for name, states in draws.views.items():
-            x = q.vectors(name).means if name != "behavior" or draws.latent is None else draws.latent.latent[i]
-            table += q.views[name].scores(states[i], x)
+            drawn_here = draws.latent is not None and name == "behavior"
+            vectors = SoftVectors(draws.latent.latent[i]) if drawn_here and draws.latent else q.vectors(name)
+            table += q.views[name].scores(states[i], vectors)
             found[i] += q.views[name].log_ratio(states[i])
         found[i] += float(logsumexp(table, axis=0).sum()) + q.weights.log_ratio(weights)
     return found
@@ -58,7 +60,7 @@ def states(rng: np.random.Generator, q: MeanField, n: int) -> list[State]:
     for i in range(n):
         uniform = rng.random(q.model.n_users) * cumulative[-1]
         z = np.minimum((uniform >= cumulative).sum(axis=0), q.n_components - 1)
-        views = {name: states[i] for name, states in draws.views.items()}
+        views = {name: q.views[name].with_hidden(rng, own[i], z, q.vectors(name)) for name, own in draws.views.items()}
         latent, params = (None, {}) if draws.latent is None else (draws.latent.latent[i], draws.latent.params[i])
         found.append(_with_components(rng, q, State(z, float(draws.alpha[i]), views, latent, params)))
     return found

@@ -16,9 +16,11 @@ from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
+from dualview.behaviors.likelihoods.soft import LatentApproximation
 from dualview.chains.storage import Record, Store
 from dualview.engines.variational.ascent import ascend
 from dualview.engines.variational.draws import drawn, log_importance, states
+from dualview.engines.variational.entering import entered
 from dualview.engines.variational.mean_field import MeanField
 from dualview.engines.variational.moves import rounds
 from dualview.errors import DegenerateError, InputError
@@ -26,6 +28,7 @@ from dualview.model import Model, State
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, int, int], None]  # start, steps done, components now
+_Maker = Callable[[LatentApproximation | None], MeanField]  # of the q to start from, given q of latent vectors or not
 
 _COARSE = 0.05  # nats: where another number of components is tried
 _COARSE_STEPS = 60  # after which it is tried anyway; fewer steps that cost much
@@ -104,9 +107,12 @@ class Fitted:
     def pareto_k(self, rng: np.random.Generator) -> float | None:
         """k̂ of the importance weights of draws from the best q: above 0.7 they are no stand-in for the posterior's.
 
-        None for very many users, of which no approximation is close enough for a k̂ that means something.
+        None for very many users, of which no approximation is close enough for a k̂ that means something, and where cells are
+        known to an interval, which cannot be integrated out.
         """
-        if self.best.model.n_users > _MOST_CHECKED:
+        intervals = self.best.model.intervals
+        known_to_intervals = intervals is not None and bool((intervals.low < intervals.high)[~intervals.is_missing].any())
+        if self.best.model.n_users > _MOST_CHECKED or known_to_intervals:
             return None
         n = int(np.clip(_CHECKED_WORK // self.best.model.n_users, 100, _CHECKED))
         smoothed: Any = array_stats
@@ -133,15 +139,45 @@ class VariationalEngine:
     ) -> Fitted:
         """q from each of these partitions; after max_time seconds ascents end where they are, and no other begins."""
         check_supported(model)
+        makers: list[_Maker] = [lambda latent, z=z: MeanField.start(model, z, latent) for z in starts]  # type: ignore[misc]
+        return self._ascents(makers, progress, max_time)
+
+    def resume(
+        self,
+        model: Model,
+        earlier: Sequence[Array],
+        users: NDArray[np.bool_],
+        progress: Progress | None = None,
+        max_time: float | None = None,
+    ) -> Fitted:
+        """q of all users, from each of these q(z) of the first of them, (K, U′); new users enter by their expected scores.
+
+        users: a mask (U,) of those with new observations. Only their components are merged, deleted or split.
+        """
+        check_supported(model)
+        makers: list[_Maker] = [
+            lambda latent, own=own: MeanField.given(model, entered(model, own), latent)  # type: ignore[misc]
+            for own in earlier
+        ]
+        return self._ascents(makers, progress, max_time, users)
+
+    def _ascents(
+        self,
+        makers: Sequence[_Maker],
+        progress: Progress | None,
+        max_time: float | None,
+        users: NDArray[np.bool_] | None = None,
+    ) -> Fitted:
+        """What an ascent from each q finds."""
         until = None if max_time is None else time.monotonic() + max_time
         found: list[Found] = []
-        for number, z in enumerate(starts):
+        for number, make in enumerate(makers):
             if found and until is not None and time.monotonic() >= until:
                 break
             best = max((one.q for one in found), key=lambda q: q.evidence, default=None)
             held = None if best is None or best.together else best
             try:
-                found.append(self._from(model, z, _Watch(number, progress, until), held))
+                found.append(self._from(make, _Watch(number, progress, until), held, users))
             except np.linalg.LinAlgError as error:
                 raise DegenerateError(
                     f"The variational approximation lost its digits ({error}): clusters have shrunk onto single points, or "
@@ -149,17 +185,17 @@ class VariationalEngine:
                 ) from error
         return Fitted(sorted(found, key=lambda one: -one.q.evidence))
 
-    def _from(self, model: Model, z: NDArray[np.int64], watch: "_Watch", best: MeanField | None) -> Found:
+    def _from(self, make: _Maker, watch: "_Watch", best: MeanField | None, users: NDArray[np.bool_] | None = None) -> Found:
         """What one start finds.
 
         Where q of latent vectors stays as it is while components change, it is the best start's from the second start on, and
         updated again only if its components turn out better: very many users take the time of one start.
         """
         try:
-            q = MeanField.start(model, z, None if best is None else best.latent)
+            q = make(None if best is None else best.latent)
             if best is None:
                 q = ascend(q, _COARSE, _COARSE_STEPS if q.together else _COARSE_STEPS_OF_MANY, watch).q
-            q = rounds(q.sorted(), watch.changed).sorted()
+            q = rounds(q.sorted(), watch.changed, users).sorted()
             if best is not None and q.evidence < best.evidence:
                 return Found(q, watch.n_steps, True)
             n_before = watch.n_steps
@@ -203,14 +239,10 @@ def check_supported(model: Model) -> None:
     missing = []
     if model.pooled:
         missing.append('pooling="cluster"')
-    if model.intervals is not None and model.intervals.n_cells:
-        missing.append("cells that are missing, rounded, counts or ratings")
-    if "categories" in model.others:
-        missing.append("nominal columns")
     if model.likelihood is not None and not model.likelihood.can_approximate:
         missing.append(f"this behavior or link ({type(model.likelihood).__name__})")
     if missing:
         raise InputError(
-            f'engine="variational" does not do {" or ".join(missing)} yet: it does features that are exact numbers, '
-            'SharedOutcome, and UserRegression with a noise that all share. Use engine="gibbs".'
+            f'engine="variational" does not do {" or ".join(missing)} yet: it does features of every kind, SharedOutcome, '
+            'UserRegression with a noise that all share, BinaryOutcomes and PairwiseChoices. Use engine="gibbs".'
         )

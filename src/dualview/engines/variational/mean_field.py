@@ -16,7 +16,8 @@ from dualview.behaviors.likelihoods.soft import LatentApproximation, SoftPrior
 from dualview.model import Model
 from dualview.partitions.soft import SoftWeights
 from dualview.views import verbs
-from dualview.views.approximation import Approximation, SoftVectors
+from dualview.views.approximation import Approximation
+from dualview.views.soft_vectors import SoftVectors
 
 Array = NDArray[np.float64]
 Update = Callable[["MeanField"], "MeanField"]
@@ -27,7 +28,11 @@ _LOOKED_AT = 500  # users by which components are told apart
 
 @dataclass(frozen=True)
 class MeanField:
-    """q of everything that a model learns. sums: over users, by view, those that are up to date."""
+    """q of everything that a model learns. sums: over users, by view, those that are up to date.
+
+    seen: what q says of the vectors of observed views, of which some cells may be hidden. q of these cells, given the users'
+    components, belongs to the factor q(z).
+    """
 
     model: Model
     responsibilities: Array
@@ -35,6 +40,7 @@ class MeanField:
     weights: SoftWeights
     views: Mapping[str, Approximation]
     latent: LatentApproximation | None
+    seen: Mapping[str, SoftVectors]
     sums: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -42,6 +48,11 @@ class MeanField:
         """From a partition z (U,), held while everything else is updated some times; from a given q of latent vectors too."""
         responsibilities = np.zeros((int(z.max()) + 1, len(z)))
         responsibilities[z, np.arange(len(z))] = 1.0
+        return cls.given(model, responsibilities, latent)
+
+    @classmethod
+    def given(cls, model: Model, responsibilities: Array, latent: LatentApproximation | None = None) -> "MeanField":
+        """From q(z), held while everything else is updated some times; from a given q of latent vectors too."""
         if latent is None and model.likelihood is not None:
             latent = model.likelihood.approximate()
         vectors = {name: seen.vectors for name, seen in model.observed.items()}
@@ -53,7 +64,9 @@ class MeanField:
             for name, view in model.views.items()
         }
         weights = model.partition.approximate(responsibilities.sum(axis=1))
-        return cls(model, responsibilities, 0.0, weights, views, latent)._settled(_FIRST_ROUNDS)
+        seen = {name: own.view.soft_vectors(own.vectors, len(responsibilities)) for name, own in model.observed.items()}
+        found = cls(model, responsibilities, _entropy(responsibilities), weights, views, latent, seen)
+        return found._completed()._settled(_FIRST_ROUNDS)
 
     @property
     def n_components(self) -> int:
@@ -67,7 +80,7 @@ class MeanField:
     def vectors(self, name: str) -> SoftVectors:
         """What q says of a view's vectors."""
         if name != "behavior" or self.latent is None:
-            return SoftVectors(self.model.observed[name].vectors)
+            return self.seen[name]
         return SoftVectors(self.latent.means, self.latent.covariances, self.latent.crosses)
 
     def sums_of(self, name: str) -> Any:
@@ -76,6 +89,14 @@ class MeanField:
             self.sums[name] = verbs.absorb(self.responsibilities, self.vectors(name), self.views[name].factors)
         return self.sums[name]
 
+    def scores_of(self, model: Model) -> Array:
+        """:meth:`table` of the users of another model with the same observed views, and no behavior, (K, U)."""
+        table = np.repeat(self.weights.log_weights[:, None], model.n_users, axis=1)
+        for name, own in model.observed.items():
+            vectors = self.views[name].completed(own.view.soft_vectors(own.vectors, self.n_components))
+            verbs.expected_score(table, vectors, self.views[name].factors)
+        return table
+
     def table(self) -> Array:
         """E ln weight_k + Σ_views E ln p(vector of u | k), (K, U)."""
         table = np.repeat(self.weights.log_weights[:, None], self.responsibilities.shape[1], axis=1)
@@ -83,15 +104,15 @@ class MeanField:
             verbs.expected_score(table, self.vectors(name), view.factors)
         return table
 
+    def _completed(self) -> "MeanField":
+        """q of hidden cells given the users' components."""
+        return replace(self, seen={name: self.views[name].completed(vectors) for name, vectors in self.seen.items()}, sums={})
+
     def assigned(self) -> "MeanField":
-        """q(z), (V1)."""
-        table = self.table()
-        table -= table.max(axis=0)
-        responsibilities = np.exp(table)
-        totals = responsibilities.sum(axis=0)
-        responsibilities /= totals
-        entropy = float(np.log(totals).sum() - np.einsum("ku,ku->", responsibilities, table))
-        return replace(self, responsibilities=responsibilities, entropy=entropy, sums={})
+        """q(z) and q of hidden cells given z, (V1)."""
+        found = self._completed()
+        responsibilities, entropy = by_scores(found.table())
+        return replace(found, responsibilities=responsibilities, entropy=entropy, sums={})
 
     def weighed(self) -> "MeanField":
         """q(α, weights)."""
@@ -203,10 +224,25 @@ class MeanField:
 
     def rearranged(self, responsibilities: Array, sources: NDArray[np.intp]) -> "MeanField":
         """q with other components, each begun from one of these: q(z) given, everything else updated from it."""
-        entropy = -float(np.sum(responsibilities * np.log(np.maximum(responsibilities, np.finfo(float).tiny))))
         views = {name: view.take(sources) for name, view in self.views.items()}
-        found = replace(self, responsibilities=responsibilities, entropy=entropy, views=views, sums={})
+        seen = {name: vectors.take(sources) for name, vectors in self.seen.items()}
+        entropy = _entropy(responsibilities)
+        found = replace(self, responsibilities=responsibilities, entropy=entropy, views=views, seen=seen, sums={})
         return found._settled(2)
+
+
+def by_scores(table: Array) -> tuple[Array, float]:
+    """In place: responsibilities (K, U) in proportion to the exponentials of a table of scores, and their entropy."""
+    table -= table.max(axis=0)
+    responsibilities = np.exp(table)
+    totals = responsibilities.sum(axis=0)
+    responsibilities /= totals
+    return responsibilities, float(np.log(totals).sum() - np.einsum("ku,ku->", responsibilities, table))
+
+
+def _entropy(responsibilities: Array) -> float:
+    """−Σ q(z_u = k) ln q(z_u = k)."""
+    return -float(np.sum(responsibilities * np.log(np.maximum(responsibilities, np.finfo(float).tiny))))
 
 
 def _of_view(name: str, update: str) -> Update:

@@ -15,12 +15,14 @@ from dualview.engines.variational.mean_field import MeanField
 
 Array = NDArray[np.float64]
 Trial = Callable[[], MeanField]
+Users = NDArray[np.bool_]
 
 _MOST_STEPS = 25  # of a trial
 _PATIENCE = 6  # times its last gain that a trial may be behind
 _LEAST_GAIN = 1e-3  # nats for which another number of components is taken
 _LLOYD = 10  # rounds of two means inside a component
 _FEWEST = 1.5  # expected users of a component that is split
+_FEWEST_OPEN = 0.5  # expected users with new observations of a component that may change for them
 _MANY_USERS = 5000  # above, fewer ways are tried: a few merges, no deletion of a large component, one split of each
 _FEW_PAIRS = 4
 
@@ -39,13 +41,16 @@ def improved(q: MeanField, trial: MeanField) -> MeanField | None:
     return trial if before > target else None
 
 
-def rounds(q: MeanField, notify: Callable[[MeanField], None]) -> MeanField:
-    """Merges and deletions while they help, then splits while they help, until neither does."""
+def rounds(q: MeanField, notify: Callable[[MeanField], None], users: Users | None = None) -> MeanField:
+    """Merges and deletions while they help, then splits while they help, until neither does.
+
+    users: a mask (U,); only components in which these users are expected change. None: all components.
+    """
     changed = True
     while changed:
         changed = False
         for candidates in (_smaller, _larger):
-            found = _best_of(q, candidates, notify)
+            found = _best_of(q, partial(candidates, users=users), notify)
             changed, q = changed or found is not q, found
     return q
 
@@ -65,15 +70,24 @@ def _best_of(
             return q
 
 
-def _smaller(q: MeanField) -> Iterator[Trial]:
+def _open(q: MeanField, users: Users | None) -> NDArray[np.bool_]:
+    """Which components may change, (K,)."""
+    if users is None:
+        return np.ones(q.n_components, dtype=np.bool_)
+    return np.asarray(q.responsibilities[:, users].sum(axis=1) >= _FEWEST_OPEN)
+
+
+def _smaller(q: MeanField, users: Users | None) -> Iterator[Trial]:
     """Merges of the pairs whose users are best explained by each other, then deletions, of the smallest first."""
     if q.n_components == 1:
         return
+    is_open = _open(q, users)
     table = q.table()
     counts = np.maximum(q.counts, np.finfo(float).tiny)
     own = np.einsum("ku,ku->k", q.responsibilities, table)
     losses = (own[:, None] - q.responsibilities @ table.T) / counts[:, None]  # by moving the users of one to another
     pairs = np.minimum(losses, losses.T) + np.where(np.tri(q.n_components, dtype=bool), np.inf, 0.0)
+    pairs[~(is_open[:, None] | is_open)] = np.inf
     many = q.model.n_users > _MANY_USERS
     order = np.argsort(pairs, axis=None)[: _FEW_PAIRS if many else 2 * q.n_components]
     for k in np.argsort(q.counts):
@@ -84,12 +98,13 @@ def _smaller(q: MeanField) -> Iterator[Trial]:
         if np.isfinite(pairs[one, other]):
             yield partial(merged, q, int(one), int(other))
     for k in np.argsort(q.counts):
-        if q.counts[k] >= 1.0 and not many:
+        if q.counts[k] >= 1.0 and is_open[k] and not many:
             yield partial(deleted, q, table, int(k))
 
 
-def _larger(q: MeanField) -> Iterator[Trial]:
+def _larger(q: MeanField, users: Users | None) -> Iterator[Trial]:
     """Splits of components, of the largest first."""
+    is_open = _open(q, users)
     most = q.model.partition.n_components
     if most is not None and q.n_components >= most:
         return
@@ -97,7 +112,7 @@ def _larger(q: MeanField) -> Iterator[Trial]:
     if len(q.views) > 1 and q.model.n_users <= _MANY_USERS:
         views += [[name] for name in q.views]
     for k in np.argsort(-q.counts):
-        if q.counts[k] >= _FEWEST:
+        if q.counts[k] >= _FEWEST and is_open[k]:
             for names in views:
                 yield partial(split, q, int(k), names)
 
@@ -120,7 +135,7 @@ def deleted(q: MeanField, table: Array, k: int) -> MeanField:
 
 def split(q: MeanField, k: int, names: list[str]) -> MeanField:
     """q with k in two parts, by two means of its users in these views, in units of its own width."""
-    x = np.hstack([q.views[name].whitened(k, q.vectors(name).means) for name in names])
+    x = np.hstack([q.views[name].whitened(k, q.vectors(name).of_component(k)) for name in names])
     side = two_means(x, q.responsibilities[k])
     sources = np.append(np.arange(q.n_components), k)
     responsibilities = q.responsibilities[sources]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import multigammaln
 
 from dualview.distributions import Normal, Wishart, wishart_factors
@@ -15,11 +16,13 @@ from dualview.numerics import parallel
 from dualview.numerics.dispatch import register
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.numerics.streams import stream_of
-from dualview.views.approximation import Approximation, SoftVectors, exp_matrices, log_matrices
+from dualview.views.approximation import Approximation, exp_matrices, log_matrices
 from dualview.views.base import Array, Base, Components
 from dualview.views.gaussian import conditionals, density
+from dualview.views.gaussian.soft_cells import SoftCells
 from dualview.views.gaussian.soft_scale import Grid, SoftScale, dof_grid, soft_scale
 from dualview.views.gaussian.state import GaussianState
+from dualview.views.soft_vectors import SoftVectors
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _PIECE = 16_384  # users whose scores are worked out together
@@ -35,13 +38,17 @@ class GaussianFactors(NamedTuple):
 
 
 class SoftSums(NamedTuple):
-    """Σ_u q(z_u = k) of 1, x_u − c_k, E (x_u − c_k)(x_u − c_k)ᵀ and Cov(x_u, μ_k): sums about centers c (K, D)."""
+    """Σ_u q(z_u = k) of 1, x_u − c_k, E (x_u − c_k)(x_u − c_k)ᵀ and Cov(x_u, μ_k): sums about centers c (K, D).
+
+    entropy: that of q of cells that are not exact, given the users' components.
+    """
 
     counts: Array
     centres: Array
     firsts: Array
     seconds: Array
     crosses: Array | None
+    entropy: float = 0.0
 
     def scatters(self, means: Array, covariances: Array) -> Array:
         """Σ_u q(z_u = k) E (x_u − μ_k)(x_u − μ_k)ᵀ, (K, D, D), for components of these means and covariances."""
@@ -79,16 +86,26 @@ def expected_score(table, vectors: SoftVectors, factors: GaussianFactors) -> Non
                 squares -= 2.0 * (vectors.crosses[k, users].reshape(len(x), -1) @ precision.ravel())
             table[k, users] += heights[k] - 0.5 * squares
 
+    if vectors.hidden is None:
+        _pieces(piece, len(vectors.means))
+        return
+    before = table[:, vectors.hidden.users]
     _pieces(piece, len(vectors.means))
+    hidden = _cells(vectors).scores(factors.means, factors.precisions)
+    table[:, vectors.hidden.users] = before + heights[:, None] + hidden
 
 
 def absorb(responsibilities: Array, vectors: SoftVectors, factors: GaussianFactors) -> SoftSums:
     """Sums about the present means, so that they keep their digits in narrow clusters."""
     n_components, n_dims = factors.means.shape
+    of_complete = responsibilities
+    if vectors.hidden is not None:
+        of_complete = responsibilities.copy()
+        of_complete[:, vectors.hidden.users] = 0.0
 
     def piece(first: int):
         users = slice(first, first + _PIECE)
-        x, weights = vectors.means[users], responsibilities[:, users]
+        x, weights = vectors.means[users], of_complete[:, users]
         firsts, seconds = np.empty((n_components, n_dims)), np.empty((n_components, n_dims, n_dims))
         for k in range(n_components):
             away = x - factors.means[k]
@@ -104,7 +121,24 @@ def absorb(responsibilities: Array, vectors: SoftVectors, factors: GaussianFacto
     parts = _pieces(piece, len(vectors.means))
     counts, firsts, seconds = (sum(part[i] for part in parts) for i in range(3))
     crosses = None if vectors.crosses is None else sum(part[3] for part in parts)
-    return SoftSums(counts, factors.means, firsts, seconds, crosses)
+    found = SoftSums(counts, factors.means, firsts, seconds, crosses)
+    return found if vectors.hidden is None else _with_cells(found, responsibilities, _cells(vectors))
+
+
+def _cells(vectors: SoftVectors) -> SoftCells:
+    assert isinstance(vectors.hidden, SoftCells)
+    return vectors.hidden
+
+
+def _with_cells(sums: SoftSums, responsibilities: Array, cells: SoftCells) -> SoftSums:
+    """Sums with those of the users who have cells that are not exact."""
+    weights, firsts, seconds = responsibilities[:, cells.users], sums.firsts.copy(), sums.seconds.copy()
+    for k, own in enumerate(weights):
+        away = cells.working[k] - sums.centres[k]
+        firsts[k] += own @ away
+        seconds[k] += (away * own[:, None]).T @ away + cells.scatter(k, own)
+    entropy = float(np.sum(weights * cells.entropies))
+    return SoftSums(sums.counts + weights.sum(axis=1), sums.centres, firsts, seconds, sums.crosses, entropy)
 
 
 register(GaussianFactors, expected_score=expected_score, absorb=absorb)
@@ -215,7 +249,22 @@ class GaussianApproximation(Approximation):
         """Σ_u Σ_k q(z_u = k) E ln p(x_u | k)."""
         scatters = sums.scatters(self.means, self.mean_covariances)
         heights = self.scale.log_determinants - self.n_dims * _LOG_2PI
-        return 0.5 * float(sums.counts @ heights - np.sum(self.scale.precisions * scatters))
+        return 0.5 * float(sums.counts @ heights - np.sum(self.scale.precisions * scatters)) + sums.entropy
+
+    def completed(self, vectors: SoftVectors) -> SoftVectors:
+        """Vectors with the best q of cells that are not exact, (V1)."""
+        if vectors.hidden is None:
+            return vectors
+        return vectors._replace(hidden=_cells(vectors).updated(self.means, self.scale.precisions))
+
+    def with_hidden(
+        self, rng: np.random.Generator, state: GaussianState, z: NDArray[np.int64], vectors: SoftVectors
+    ) -> GaussianState:
+        """The state with cells that are not exact drawn."""
+        if vectors.hidden is None:
+            return state
+        own = Components(self.means, self.scale.precisions)
+        return state._replace(cells=_cells(vectors).draw(rng, z, own, state.components))
 
     def bound(self) -> float:
         """E ln p(components, base) + the entropy of their q."""
@@ -306,9 +355,16 @@ class GaussianApproximation(Approximation):
             own += _log_normals(means, self.means, self.mean_covariances)
         return float(prior - own)
 
-    def scores(self, state: GaussianState, x: Array) -> Array:
+    def scores(self, state: GaussianState, vectors: SoftVectors) -> Array:
         """ln p(x_u | k) at a state, (K, U)."""
-        return np.ascontiguousarray(density.log_likelihood(np.ascontiguousarray(x), *state.components).T)
+        means, uppers = state.components
+        table = np.ascontiguousarray(density.log_likelihood(np.ascontiguousarray(vectors.means), means, uppers).T)
+        if vectors.hidden is not None:
+            precisions = uppers @ np.swapaxes(uppers, 1, 2)
+            heights = np.log(np.diagonal(uppers, axis1=1, axis2=2)).sum(axis=1) - 0.5 * self.n_dims * _LOG_2PI
+            cells = _cells(vectors).updated(means, precisions)
+            table[:, cells.users] = heights[:, None] + cells.scores(means, precisions)
+        return table
 
 
 def _normal_entropy(covariances: Array) -> float:

@@ -77,6 +77,10 @@ class Intervals:
         take_out(row, 0, cells)
         return row
 
+    def take(self, users: slice) -> "Intervals":
+        """Those of some users."""
+        return Intervals(self.low[users], self.high[users], self.mean, self.factor, self.inverse, self.coarsen)
+
     def held(self, x: Array) -> "Intervals":
         """All cells exact, at the values of complete vectors in working units."""
         values = self.mean + x @ self.factor.T

@@ -19,7 +19,9 @@ from dualview.views.gaussian.interval_kind import IntervalGaussian
 from dualview.views.gaussian.intervals import Intervals
 from dualview.views.gaussian.kind import Gaussian
 from dualview.views.gaussian.linked_cells import Followers, draw_with_latent, draw_with_observations
+from dualview.views.gaussian.soft_cells import SoftCells
 from dualview.views.gaussian.state import GaussianState
+from dualview.views.soft_vectors import SoftVectors
 
 _NO_SPREAD = 1e-24  # a variance that is rounding, in working units
 _SPARE = np.geomspace(0.1, 1e6, 50)  # values of β − D + 1 to start from
@@ -72,10 +74,14 @@ class GaussianView(View):
         base = Base(np.zeros(self.n_dims), np.eye(self.n_dims), within, dof)
         return GaussianState(conditionals.draw_components(stream_of(rng), sums, base), base, self.start_cells(x))
 
+    def soft_vectors(self, x: Array, n_components: int) -> SoftVectors:
+        """The vectors, with q of cells that are not exact."""
+        if self.intervals is None or not self.intervals.n_cells:
+            return SoftVectors(x)
+        return SoftVectors(x, hidden=SoftCells.start(self.intervals, n_components))
+
     def approximate(self, x: Array, responsibilities: Array, joint: bool) -> Approximation:
-        """q to start from, where no cell is anything but exact."""
-        if self.intervals is not None and self.intervals.n_cells:
-            raise NotImplementedError("A table with cells that are not exact has no variational approximation.")
+        """q to start from; cells that are not exact are where complete vectors have them."""
         return GaussianApproximation.start(x, responsibilities, self.hyperprior, joint)
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> GaussianState:

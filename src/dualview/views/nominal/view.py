@@ -3,10 +3,9 @@
 codes (U, J): every user's level in every column, as whole numbers from 0; −1, or below, where it is missing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,27 +13,10 @@ from numpy.typing import NDArray
 from dualview.numerics.streams import stream_of
 from dualview.views.base import Array, Labels, View
 from dualview.views.nominal import kind, splitting  # noqa: F401  (registers what splits and merges need)
+from dualview.views.nominal.approximation import NominalApproximation
 from dualview.views.nominal.conditionals import count_levels, draw_shares
 from dualview.views.nominal.kind import Nominal
-
-
-class NominalState(NamedTuple):
-    """Everything a nominal view learns: logs (K, Σ L_j), ln θ of every component, and the concentrations γ (J,)."""
-
-    logs: Array
-    concentrations: Array
-
-    @property
-    def component_parts(self) -> dict[str, Array]:
-        return {"log_shares": self.logs}
-
-    @property
-    def base_parts(self) -> dict[str, Any]:
-        return {"concentrations": self.concentrations}
-
-    @property
-    def n_components(self) -> int:
-        return len(self.logs)
+from dualview.views.nominal.state import NominalState, level_indicators
 
 
 @dataclass(frozen=True)
@@ -76,6 +58,10 @@ class NominalView(View):
         levels = count_levels(z, 0, len(z), codes, self.starts, n_components)
         return self._drawn(rng, levels, np.diff(self.starts).astype(np.float64))
 
+    def approximate(self, x: Array, responsibilities: Array, joint: bool) -> NominalApproximation:  # noqa: ARG002
+        """The best q given q(z)."""
+        return NominalApproximation.start(self.shares, x, responsibilities)
+
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> NominalState:
         """γ and θ from (M15)."""
         concentrations = np.diff(self.starts) / rng.chisquare(1.0, self.n_dims)
@@ -116,15 +102,6 @@ class NominalView(View):
     def restored(self, parts: dict[str, Any]) -> NominalState:
         """The state with these parts, by name."""
         return NominalState(parts["log_shares"], parts["concentrations"])
-
-
-def level_indicators(codes: NDArray[Any], shares: Sequence[Sequence[float]]) -> Array:
-    """A column for every level of every column (U, Σ L): 1 less its share where users have it, 0 where it is missing."""
-    parts = [np.empty((len(codes), 0))]
-    for own, of_levels in zip(codes.T, shares, strict=True):
-        centred = (own[:, None] == np.arange(len(of_levels))) - np.array(of_levels)
-        parts.append(np.where(own[:, None] < 0, 0.0, centred))
-    return np.hstack(parts)
 
 
 def no_columns(n_users: int, n_components: int) -> Nominal:
