@@ -29,7 +29,7 @@ def small_study(is_binary: bool = False, n_users: int = 30, outcome: np.ndarray 
     return Study(
         "small",
         "nowhere",
-        "users",
+        "a user",
         "a number",
         pd.DataFrame({"x": x, "kind": np.where(np.arange(n_users) % 2, "a", "b")}),
         user,

@@ -23,12 +23,12 @@ class Study:
     """Observations of users: whose they are, what they depend on, and what came out.
 
     features (U, D): a table, its categories as text. user (n,): places in it. design (n, q): its first column is 1. common
-    (n, C). outcome (n,): 0 and 1 if ``is_binary``. counts: numbers of observations that are known of new users.
+    (n, C). outcome (n,): 0 and 1 if ``is_binary``. counts: how many observations are known of new users, question by question.
     """
 
     name: str
     source: str
-    users: str
+    who: str
     observation: str
     features: pd.DataFrame
     user: Places
@@ -95,7 +95,7 @@ def schools() -> Study:
         slope="SES",
         name="schools",
         source="nlme: MathAchieve, MathAchSchool",
-        users="schools",
+        who="a school",
         observation="a pupil's score in mathematics, by socio-economic status",
         is_binary=False,
         counts=MORE,
@@ -114,7 +114,7 @@ def exams() -> Study:
         slope="standLRT",
         name="exams",
         source="mlmRev: Exam",
-        users="schools",
+        who="a school",
         observation="a pupil's examination score, by an earlier reading test",
         is_binary=False,
         counts=MORE,
@@ -134,7 +134,7 @@ def wages() -> Study:
         slope="ttl_exp",
         name="wages",
         source="sampleSelection: nlswork",
-        users="women",
+        who="a woman",
         observation="a year's log wage, by years of work",
         is_binary=False,
         counts=FEW,
@@ -154,7 +154,7 @@ def pigs() -> Study:
         slope="Time",
         name="pigs",
         source="geepack: dietox",
-        users="pigs",
+        who="a pig",
         observation="a week's weight, by the number of the week",
         is_binary=False,
         counts=FEW,
@@ -172,7 +172,7 @@ def families() -> Study:
         common={"son": children["gender"] == "male"},
         name="families",
         source="HistData: GaltonFamilies",
-        users="families",
+        who="a family",
         observation="a child's height, by sex",
         is_binary=False,
         counts=FEW,
@@ -191,7 +191,7 @@ def professors() -> Study:
         common={"upper": courses["cls_level"] == "upper", "students": np.log(courses["cls_students"])},
         name="professors",
         source="openintro: evals",
-        users="professors",
+        who="a professor",
         observation="a course's mean rating, by level and size of the course",
         is_binary=False,
         counts=FEW,
@@ -212,7 +212,7 @@ def answers() -> Study:
         common={**columns, "do": frame["mode"] == "do"},
         name="answers",
         source="lme4: VerbAgg",
-        users="people",
+        who="a person",
         observation="yes or no to an aggressive reaction, by reaction and situation",
         is_binary=True,
         counts=MORE,
@@ -231,7 +231,7 @@ def migraine() -> Study:
         common={"treated": days["time"] > 0, "air": days["airq"]},
         name="migraine",
         source="carData: KosteckiDillon",
-        users="patients",
+        who="a patient",
         observation="a headache on a day, yes or no, by treatment and air quality",
         is_binary=True,
         counts=MORE,

