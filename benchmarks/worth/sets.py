@@ -124,7 +124,7 @@ def exams() -> Study:
 def wages() -> Study:
     """Young women, year by year: log wages, by years of work; those with at least eight years."""
     years = _raw("sampleSelection", "nlswork").dropna(subset=["grade", "ln_wage", "ttl_exp"])
-    years = _drawn(years, "idcode", 200, at_least=8)
+    years = _drawn(years, "idcode", 100, at_least=8)
     return _study(
         years,
         "idcode",
