@@ -10,6 +10,7 @@ NAMES = (
     "missing_cells",
     "checking",
     "useless_features",
+    "disagreement",
     "many_users",
     "resuming",
     "posts_to_report",
