@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from dualview.behaviors import Likelihood
 from dualview.behaviors.base import check_inherits
 from dualview.behaviors.records import Params
+from dualview.columns.layout import Layout
 from dualview.numerics.hyperprior import SPREADS
 from dualview.partitions.agreement import Agreement, AgreementPrior, count_customers, draw_labels
 from dualview.partitions.priors import PartitionPrior
-from dualview.views import GaussianState, GaussianView, Intervals, SharedVectorView, View, ViewState
+from dualview.views import BlockedView, GaussianState, GaussianView, Intervals, SharedVectorView, View, ViewState
 
 Array = NDArray[np.float64]
 
@@ -69,7 +70,8 @@ class Model:
 
     spread_prior: a name in ``SPREADS``. intervals: which cells of the features are not exact; features are then complete
     vectors to start from. others: further observed views, by name. agreement: the prior of the share of users who act as they
-    look; None where all do.
+    look; None where all do. layout: which features belong to which table, where there are several; they are then independent
+    given the cluster.
     """
 
     partition: PartitionPrior
@@ -81,6 +83,7 @@ class Model:
     others: Mapping[str, Observed] = field(default_factory=dict)
     intervals: Intervals | None = None
     agreement: AgreementPrior | None = None
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         if not self.observed and self.likelihood is None:
@@ -97,9 +100,11 @@ class Model:
         return own | dict(self.others)
 
     @property
-    def feature_view(self) -> GaussianView:
+    def feature_view(self) -> GaussianView | BlockedView:
         """The view of the features."""
         assert self.features is not None
+        if self.layout is not None:
+            return BlockedView.of_numbers(self.layout, self.intervals)
         return GaussianView(self.features.shape[1], intervals=self.intervals)
 
     @cached_property
@@ -151,9 +156,10 @@ class Model:
         assert self.features is not None
         assert self.intervals is not None
         assert self.likelihood is not None
-        own = state.views["features"]
+        own, view = state.views["features"], self.feature_view
         assert isinstance(own, GaussianState)
-        features = self.feature_view.completed(own, self.features)
+        assert isinstance(view, GaussianView)
+        features = view.completed(own, self.features)
         likelihood = self.likelihood.with_features(self.design(features, self.others))
         return replace(self, features=features, intervals=self.intervals.held(features), likelihood=likelihood)
 
@@ -169,7 +175,7 @@ class Model:
         intervals = None if self.intervals is None else self.intervals.take(users)
         others = {name: replace(seen, vectors=seen.vectors[users]) for name, seen in self.others.items()}
         n_users = len(range(self.n_users)[users])
-        return Model(self.partition, features, None, n_users, others=others, intervals=intervals)
+        return Model(self.partition, features, None, n_users, others=others, intervals=intervals, layout=self.layout)
 
     def log_joint(self, state: State) -> float:
         """ln p(data, state) up to a constant that depends on nothing learned."""

@@ -4,7 +4,7 @@ Each Gaussian view works in w = F⁻¹(x − m) with F Fᵀ = Σ of its own cons
 singular the columns of F span its range and w has fewer dimensions than x.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,6 +132,12 @@ class Whitening:
         factor = np.asarray(np.linalg.cholesky(prior.covariance), dtype=float)
         inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
         return cls(prior.mean, factor, inverse)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Whitening"]) -> "Whitening":
+        """Of vectors side by side, each in its own units."""
+        mean = np.concatenate([part.mean for part in parts])
+        return cls(mean, block_diag(*(part.factor for part in parts)), block_diag(*(part.inverse for part in parts)))
 
     def with_others(self, n: int) -> "Whitening":
         """The same for vectors with n more numbers, which stay as they are."""

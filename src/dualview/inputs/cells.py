@@ -1,7 +1,7 @@
 """Tables with cells that are not exact, or with categories: what is accepted, and how the model sees them."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,17 +25,20 @@ Array = NDArray[np.float64]
 _SHOWN = 5
 
 
-def checked_table(estimator: Any, X: Any) -> tuple[Array | None, Columns | None, Cells | None]:
+def checked_table(
+    estimator: Any, X: Any, kinds: Mapping[str, Any] | None = None
+) -> tuple[Array | None, Columns | None, Cells | None]:
     """Features, codebook and cells of the table that ``fit`` is given; sets n_features_in_ and feature_names_in_.
 
-    Features are complete numbers; a table with other cells has none.
+    Features are complete numbers; a table with other cells has none. kinds: of columns, unless the estimator says another.
     """
-    if isinstance(X, Behavior) or not _has_codebook(X, estimator.columns):
+    columns = {**(kinds or {}), **(estimator.columns or {})} or None
+    if isinstance(X, Behavior) or not _has_codebook(X, columns):
         return checked_features(estimator, X), None, None
     refuse_repeated_columns(X, "X")
     if len(X) < 2:
         raise InputError(f"A mixture needs at least two users; X has {len(X)} sample(s), that is row(s).")
-    codebook = Columns.from_table(X, estimator.columns)
+    codebook = Columns.from_table(X, columns)
     cells = codebook.cells(X)
     if cells.is_exact and len(codebook.gaussian) == len(codebook.columns):
         return checked_features(estimator, X), codebook, None

@@ -14,6 +14,7 @@ from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.cells import cell_coords, checked_table, warn_of_empty_rows
 from dualview.inputs.features import feature_names, repeated_rows, repeats_text, row_ids
+from dualview.inputs.several_tables import is_several, joined_tables, table_of
 
 Array = NDArray[np.float64]
 
@@ -23,7 +24,8 @@ class Data:
     """Features in the user's units with their names, a behavior, and the users' ids; None for a view that is not there.
 
     codebook: what the columns of a table are; None for an array of numbers. cells: the table, where some of its cells are not
-    exact or are categories; there are then no features.
+    exact or are categories; there are then no features. tables: names of the tables, where features came as several; their
+    columns stand side by side.
     """
 
     features: Array | None
@@ -32,6 +34,7 @@ class Data:
     users: Sequence[Any]
     codebook: Columns | None = None
     cells: Cells | None = None
+    tables: tuple[str, ...] = ()
 
     @property
     def n_users(self) -> int:
@@ -52,6 +55,9 @@ class Data:
         coords: dict[str, Any] = {"user": np.asarray(self.users)}
         if self.feature_names:
             coords["feature"] = coords["feature_other"] = self.feature_names
+        if self.tables:
+            coords["table"] = list(self.tables)
+            coords["block"] = [name for name in self.tables if name in {table_of(column) for column in self.feature_names}]
         if self.cells is not None and self.codebook is not None:
             coords |= cell_coords(self.codebook, self.cells, self.users)
         if self.behavior is not None:
@@ -73,12 +79,15 @@ class Data:
 def checked_data(estimator: Any, X: Any, y: Any) -> Data:
     """The data that ``fit`` of an estimator is given; sets the estimator's n_features_in_ and feature_names_in_."""
     behavior = _checked_behavior(y)
-    features, codebook, cells = None, None, None
+    features, codebook, cells, kinds, tables = None, None, None, None, ()
+    if is_several(X):
+        tables = tuple(X)
+        X, kinds = joined_tables(X)
     if X is None:
         for name in ("feature_names_in_", "n_features_in_"):
             estimator.__dict__.pop(name, None)
     else:
-        features, codebook, cells = checked_table(estimator, X)
+        features, codebook, cells = checked_table(estimator, X, kinds)
     ids = row_ids(X)
     if behavior is not None:
         behavior = behavior if ids is None else behavior.aligned(ids)
@@ -87,7 +96,7 @@ def checked_data(estimator: Any, X: Any, y: Any) -> Data:
     names = [] if features is None else feature_names(estimator)
     if codebook is not None:
         names = [column.name for column in codebook.gaussian]
-    data = Data(features, names, behavior, range(n_users) if ids is None else ids, codebook, cells)
+    data = Data(features, names, behavior, range(n_users) if ids is None else ids, codebook, cells, tables)
     if cells is not None:
         warn_of_empty_rows(cells, data.users, behavior is not None)
     return data

@@ -46,6 +46,8 @@ def made_with(estimator: Any, data: Data, labels: NDArray[np.int64] | None = Non
     if data.cells is not None and data.codebook is not None:
         made["features"] = digest(data.cells.low, data.cells.high, data.cells.codes)
         made["columns"] = data.codebook.to_json()["columns"]
+    if data.tables:
+        made["tables"] = list(data.tables)
     return made if data.behavior is None else made | data.behavior.fingerprint()
 
 

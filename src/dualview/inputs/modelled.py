@@ -1,6 +1,6 @@
 """Data in working units, and their model according to an estimator's parameters."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.chains.schedule import Length
 from dualview.chains.storage import Record
 from dualview.columns import Cells
+from dualview.columns.layout import Layout
 from dualview.inputs.cells import as_if_exact, categories_of, cell_units, indicators, intervals_of
 from dualview.inputs.data import Data
 from dualview.inputs.features import check_room, feature_units, warn_of_many_features, warn_of_ties
+from dualview.inputs.several_tables import cells_in, columns_of, layout_of
 from dualview.model import Model, Observed
 from dualview.partitions.agreement import agreement_prior
 from dualview.partitions.alpha import concentration
@@ -56,6 +58,8 @@ class Modelled:
             made = made.with_spread_prior(self.model.spread_prior)
         if self.model.agreement is not None:
             made = made.with_agreement_prior(str(self.model.agreement))
+        if self.model.layout is not None:
+            made = made.with_layout(self.model.layout)
         return made if self.data.codebook is None else made.with_codebook(self.data.codebook)
 
 
@@ -65,14 +69,16 @@ def modelled(estimator: Any, data: Data) -> Modelled:
     working = likelihood = intervals = None
     others: dict[str, Observed] = {}
     if data.cells is not None and data.codebook is not None:
-        others = categories_of(data.cells, data.codebook)
         if data.codebook.gaussian:
-            units["features"] = _cell_units(estimator, data, data.cells)
+            units["features"] = _joined_units(estimator, data)
             intervals = intervals_of(data.cells, data.codebook, units["features"])
             working = np.ascontiguousarray(units["features"].to_working(intervals.start))
     elif data.features is not None:
-        units["features"] = _feature_units(estimator, data, data.features)
+        units["features"] = _joined_units(estimator, data)
         working = np.ascontiguousarray(units["features"].to_working(data.features))
+    layout = _layout(data, units.get("features"))
+    if data.cells is not None and data.codebook is not None:
+        others = categories_of(data.cells, data.codebook, layout)
     if data.behavior is not None:
         prior = _behavior_prior(estimator.behavior_prior, data, data.behavior)
         units["behavior"], likelihood = data.behavior.prepare(prior)
@@ -94,6 +100,7 @@ def modelled(estimator: Any, data: Data) -> Modelled:
         others=others,
         intervals=intervals,
         agreement=agreement_prior(estimator.agreement),
+        layout=layout,
     )
     names = partition_names(estimator.n_clusters, estimator.alpha, estimator.partition)
     coords = data.coords()
@@ -102,9 +109,47 @@ def modelled(estimator: Any, data: Data) -> Modelled:
     return Modelled(data, model, units, coords, names)
 
 
+def _joined_units(estimator: Any, data: Data) -> Whitening:
+    """The units of the features: with several tables, each in its own."""
+    _check_room(estimator, len(data.feature_names))
+    if not data.tables:
+        return _units(estimator, data)
+    own = [_units(estimator, part) for part in _tables_of(data)]
+    return Whitening.joined(own)
+
+
+def _tables_of(data: Data) -> list[Data]:
+    """The numbers of each table by themselves, of those that have some."""
+    found = []
+    for own in columns_of(data.tables, data.feature_names):
+        if own.stop > own.start:
+            features = None if data.features is None else data.features[:, own]
+            cells = None if data.cells is None else cells_in(data.cells, own)
+            found.append(replace(data, features=features, feature_names=data.feature_names[own], cells=cells))
+    return found
+
+
+def _layout(data: Data, units: Whitening | None) -> Layout | None:
+    """Which dimensions of the working units belong to which table; None with one table."""
+    if not data.tables:
+        return None
+    columns = columns_of(data.tables, data.feature_names)
+    n_dims = [
+        0 if units is None else int(np.abs(units.factor[own]).max(axis=0, initial=0.0).astype(bool).sum()) for own in columns
+    ]
+    return layout_of(data.tables, data.codebook, data.feature_names, n_dims)
+
+
+def _units(estimator: Any, data: Data) -> Whitening:
+    """The units of one table's numbers."""
+    if data.cells is not None:
+        return _cell_units(estimator, data, data.cells)
+    assert data.features is not None
+    return _feature_units(estimator, data, data.features)
+
+
 def _cell_units(estimator: Any, data: Data, cells: Cells) -> Whitening:
     units = cell_units(cells, data.feature_names, estimator.feature_prior)
-    _check_room(estimator, len(data.feature_names))
     warn_of_ties(as_if_exact(cells), data.feature_names, data.users, estimator.n_clusters)
     if estimator.n_clusters != 1 and estimator.feature_prior is None:
         warn_of_many_features(data.n_users, units)
@@ -118,7 +163,6 @@ def _check_room(estimator: Any, n_features: int) -> None:
 
 def _feature_units(estimator: Any, data: Data, features: Array) -> Whitening:
     names = data.feature_names
-    _check_room(estimator, len(names))
     units = feature_units(features, names, estimator.feature_prior)
     warn_of_ties(features, names, data.users, estimator.n_clusters)
     if estimator.n_clusters != 1 and estimator.feature_prior is None:

@@ -92,5 +92,22 @@ def check_use(estimator: Any, data: Data) -> None:
     if agreement_prior(estimator.agreement) is not None and (not data.has_features or data.behavior is None):
         missing = "a behavior" if data.has_features else "features X"
         raise InputError(f"agreement compares features and behavior; this fit lacks {missing}. Give both, or agreement=None.")
+    if data.tables:
+        _check_several(estimator, data)
     if estimator.n_clusters is not None and estimator.n_clusters > data.n_users:
         raise InputError(f"n_clusters must be at most the number of users, {data.n_users}; got {estimator.n_clusters}.")
+
+
+def _check_several(estimator: Any, data: Data) -> None:
+    """Raise where a parameter does not go with features that come as several tables."""
+    if estimator.engine == "variational":
+        raise InputError('Several tables of features are for engine="gibbs"; for the variational engine join them into one.')
+    if isinstance(estimator.feature_prior, GaussianPrior):
+        raise InputError(
+            "feature_prior is a GaussianPrior of one table; with several tables give a word or None: each then has its own."
+        )
+    if estimator.link is not None and data.cells is not None and not data.cells.exact.all():
+        raise InputError(
+            'link="linear" with several tables needs complete numbers; some cells are missing or known to an interval. Join '
+            "the tables into one, or leave out the columns that are not complete."
+        )

@@ -11,7 +11,7 @@ from dualview.errors import InputError
 from dualview.posterior.category_shares import CategoryShares
 from dualview.posterior.disagreement import Customers
 from dualview.posterior.followed import followed, slopes_of
-from dualview.posterior.fresh import Component, FreshClusters
+from dualview.posterior.fresh import Component, FreshBlocks, FreshClusters
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.stacked import solved, spread, times
 from dualview.posterior.user_cells import N_POINTS, Gaussians, Pattern, UserCells
@@ -70,8 +70,12 @@ class Candidates:
     def _rows_of(self, rng: np.random.Generator, view: str) -> "ViewRows":
         table, own = self._post.components, self.component[self.known]
         known = Component(table[f"{view}.means"][own], table[f"{view}.factors"][own])
-        fresh = FreshClusters(rng, self._post.working_base(view), self.n_fresh) if self.n_fresh else None
-        return ViewRows(known, fresh)
+        if not self.n_fresh:
+            return ViewRows(known, None)
+        base, layout = self._post.working_base(view), self._post.layout
+        if view == "features" and layout is not None:
+            return ViewRows(known, FreshBlocks(rng, base, [own for _, own in layout.of_numbers], self.n_fresh))
+        return ViewRows(known, FreshClusters(rng, base, self.n_fresh))
 
     def new_weight(self, n_opened: Array) -> Array:
         """What a new cluster weighs in each draw (N,), after n_opened (N,) others were opened."""
@@ -344,7 +348,7 @@ class ViewRows(NamedTuple):
     """Components of the rows that the draws have, and the fresh ones where a cluster can be opened."""
 
     known: Component
-    fresh: FreshClusters | None
+    fresh: FreshClusters | FreshBlocks | None
 
 
 class OpenedLatent(NamedTuple):

@@ -10,6 +10,7 @@ than the smallest floating-point number now and then when β is close to D − 1
 posterior have m fresh clusters each; rows (N m,) are sorted by draw.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -115,6 +116,49 @@ class FreshClusters:
         for dof, inverse_scale, factor in zip(dofs, inverse_scales, factors, strict=True):
             wishart_factor(stream, dof + 1.0, inverse_scale, factor)
         return factors
+
+
+class FreshBlocks:
+    """:class:`FreshClusters` of vectors whose blocks are independent given the cluster, with a base each.
+
+    base: dofs (N, blocks), matrices block diagonal.
+    """
+
+    def __init__(self, rng: np.random.Generator, base: Base, blocks: Sequence[slice], n_fresh: int) -> None:
+        self.base = base
+        self._places = blocks
+        self.blocks = [FreshClusters(rng, block_of(base, b, own), n_fresh) for b, own in enumerate(blocks)]
+        self.draw = self.blocks[0].draw
+
+    def log_density(self, x: Array) -> Array:
+        """ln p(x | row) of one vector x (D,), (N m,)."""
+        return np.asarray(sum(block.log_density(x[own]) for block, own in zip(self.blocks, self._places, strict=True)))
+
+    def roots_of(self, rows: NDArray[np.intp]) -> Array:
+        """A square root of the covariance of some rows' first vectors, (rows, D, D)."""
+        return self._block_diagonal([block.roots_of(rows) for block in self.blocks])
+
+    @cached_property
+    def roots(self) -> Array:
+        """Those of all rows, (N m, D, D)."""
+        return self.roots_of(np.arange(len(self.draw)))
+
+    def opened(self, rng: np.random.Generator, rows: NDArray[np.intp], x: Array) -> Component:
+        """Clusters whose first vectors are x, (D,) or (rows, D)."""
+        parts = [block.opened(rng, rows, x[..., own]) for block, own in zip(self.blocks, self._places, strict=True)]
+        return Component(np.hstack([part.means for part in parts]), self._block_diagonal([part.factors for part in parts]))
+
+    def _block_diagonal(self, parts: Sequence[Array]) -> Array:
+        n_dims = self._places[-1].stop
+        found = np.zeros((len(parts[0]), n_dims, n_dims))
+        for part, own in zip(parts, self._places, strict=True):
+            found[:, own, own] = part
+        return found
+
+
+def block_of(base: Base, number: int, own: slice) -> Base:
+    """What a block has of a base."""
+    return Base(base.means[:, own], base.precisions[:, own, own], base.covariances[:, own, own], base.dofs[:, number])
 
 
 def _roots(matrices: Array) -> Array:

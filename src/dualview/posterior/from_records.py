@@ -81,7 +81,8 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
         variables[f"{view}.base_precision"] = _squeezed(square, unit.precisions(fixed[f"{view}.base_precision"]))
         if f"{view}.base_dof" in fixed:  # clusters have a spread of their own
             variables[f"{view}.base_covariance"] = _squeezed(square, unit.covariances(fixed[f"{view}.base_covariance"]))
-            variables[f"{view}.base_dof"] = ((), fixed[f"{view}.base_dof"])
+            dof = fixed[f"{view}.base_dof"]
+            variables[f"{view}.base_dof"] = (() if dof.ndim == 2 else ("block",), dof)
     if "features.cells" in fixed:
         variables["features.cells"] = (("cell",), fixed["features.cells"])
     if "categories.concentrations" in fixed:

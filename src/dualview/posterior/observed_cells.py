@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.columns import Cells, Column, Columns
+from dualview.columns.layout import Layout
 from dualview.model import Observed
 from dualview.units import Whitening
-from dualview.views import Intervals, NominalView
+from dualview.views import BlockedView, Intervals, NominalView, View
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior
@@ -35,11 +36,12 @@ def _observed(column: Column, x: Array) -> tuple[Array, Array]:
     return low, high
 
 
-def categories_of(cells: Cells, codebook: Columns) -> dict[str, Observed]:
-    """The nominal columns as a view; empty where there are none."""
+def categories_of(cells: Cells, codebook: Columns, layout: Layout | None = None) -> dict[str, Observed]:
+    """The nominal columns as a view; empty where there are none. layout: of several tables."""
     if not codebook.nominal:
         return {}
-    view = NominalView(tuple(column.shares for column in codebook.nominal))
+    shares = tuple(column.shares for column in codebook.nominal)
+    view: View = NominalView(shares) if layout is None else BlockedView.of_categories(layout, shares)
     return {"categories": Observed(view, cells.codes.astype(np.float64))}
 
 

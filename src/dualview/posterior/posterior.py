@@ -20,6 +20,7 @@ from dualview.chains.schedule import Length, Look
 from dualview.chains.storage import Record
 from dualview.checks import interval_ends
 from dualview.columns import Cells, Columns
+from dualview.columns.layout import Layout
 from dualview.errors import InputError
 from dualview.partitions.agreement import AgreementPrior, agreement_prior
 from dualview.partitions.choice import PartitionNames, partition_prior
@@ -131,6 +132,18 @@ class Posterior:
     def agreement_prior(self) -> AgreementPrior | None:
         """The prior of the share of users who act as they look; None where all do."""
         return agreement_prior(self._tree.attrs.get("agreement"))
+
+    def with_layout(self, layout: Layout) -> "Posterior":
+        """The posterior with which features belong to which table."""
+        tree = self._tree.copy()
+        tree.attrs["tables"] = json.dumps(layout.to_json())
+        return Posterior(tree, self.observations)
+
+    @property
+    def layout(self) -> Layout | None:
+        """Which features belong to which table; None where they came as one."""
+        text = self._tree.attrs.get("tables")
+        return None if text is None else Layout.from_json(json.loads(text))
 
     @property
     def flat_acts(self) -> NDArray[Any]:

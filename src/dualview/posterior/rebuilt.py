@@ -31,7 +31,7 @@ def rebuilt_model(post: "Posterior", behavior: Behavior | None) -> Model:
         features = np.ascontiguousarray(post.units["features"].to_working(post.features))
     alpha = concentration(concentration_from_text(post.alpha_prior))
     partition = partition_prior(post.n_clusters, alpha, post.partition_process)
-    others = {} if cells is None or codebook is None else categories_of(cells, codebook)
+    others = {} if cells is None or codebook is None else categories_of(cells, codebook, post.layout)
     pooled, likelihood = post.pooling is not None, _likelihood(post, behavior)
     if "slopes" in post and likelihood is not None:
         design = Model.design(features, others)
@@ -48,6 +48,7 @@ def rebuilt_model(post: "Posterior", behavior: Behavior | None) -> Model:
         others=others,
         intervals=intervals,
         agreement=post.agreement_prior,
+        layout=post.layout,
     )
 
 

@@ -102,7 +102,7 @@ def _common(post: "Posterior") -> dict[str, Array]:
             result |= {f"{name}[{i // values.shape[3]}, {i % values.shape[3]}]": flat[..., i] for i in range(flat.shape[2])}
         elif name == "noise_precision":  # of each user, or of its cluster
             result[f"mean log {name}"] = np.log(values).mean(axis=2)
-        elif name == "group_sd":
+        elif name == "group_sd" or name.endswith(".base_dof"):
             result |= {f"log {name}[{i}]": np.log(values[..., i]) for i in range(values.shape[2])}
         elif values.ndim == 3:
             result |= {f"{name}[{i}]": values[..., i] for i in range(values.shape[2])}

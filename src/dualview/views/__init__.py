@@ -1,6 +1,7 @@
 """Views: how likely a user's vector is under each component, and how components are redrawn."""
 
 from dualview.views.base import Components, View, ViewState
+from dualview.views.blocked import BlockedView
 from dualview.views.gaussian.intervals import Intervals
 from dualview.views.gaussian.linked_cells import Followers
 from dualview.views.gaussian.state import GaussianState
@@ -10,6 +11,7 @@ from dualview.views.nominal.view import NominalView, no_columns
 from dualview.views.shared.view import SharedVectorState, SharedVectorView
 
 __all__ = [
+    "BlockedView",
     "Components",
     "Followers",
     "GaussianState",

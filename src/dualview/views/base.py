@@ -1,7 +1,7 @@
 """What the rest of the package asks of a view: how likely a user's vector is, and what there is to draw and to keep."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -103,6 +103,23 @@ class View(ABC):
     def state(self, record: Any) -> ViewState:
         """What a sweep has left, as a state."""
 
+    @property
+    def parts(self) -> tuple["View", ...]:
+        """The views that the sampler sees in its place: itself by default."""
+        return (self,)
+
+    def records(self, state: Any, x: Array, rows: Array) -> tuple[Any, ...]:
+        """A record for each of its parts."""
+        return (self.record(state, x, rows),)
+
+    def of_records(self, records: Sequence[Any]) -> ViewState:
+        """What a sweep has left in the records of its parts, as a state."""
+        return self.state(records[0])
+
+    def joined(self, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """What there is of its parts, by name, as what there is of the whole; arrays may have leading axes."""
+        return parts[0]
+
     @abstractmethod
     def restored(self, parts: dict[str, Any]) -> ViewState:
         """The state with these component and base parts, by name."""
@@ -110,6 +127,10 @@ class View(ABC):
     def latent_prior(self, record: Any) -> Components:
         """The normal prior of the latent vectors of each cluster, of views of latent vectors."""
         raise TypeError(f"{type(record).__name__} is not a kind of latent vectors.")
+
+    def any_narrow(self, records: Sequence[Any], least: float) -> bool:
+        """Whether clusters are that narrow in some of its parts."""
+        return any(part.is_narrow(record, least) for part, record in zip(self.parts, records, strict=True))
 
     def is_narrow(self, record: Any, least: float) -> bool:  # noqa: ARG002
         """Whether clusters are so narrow in some direction that their variance is below the least; by default never."""

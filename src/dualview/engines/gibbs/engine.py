@@ -31,7 +31,7 @@ from dualview.numerics.dispatch import is_own
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
 from dualview.partitions.agreement import Agreement, Beta
-from dualview.views import Components, Followers, no_columns, no_table, no_view
+from dualview.views import Components, Followers, GaussianView, no_columns, no_table, no_view
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
 _NARROW = 1e-12  # of a variance: a mean that such clusters pull at keeps no digits along wider directions
@@ -148,12 +148,12 @@ class GibbsEngine(Engine):
     def working_state(self, model: Model, state: State, terms: Terms) -> WorkingState:
         """The state as the moves see it, its arrays copied where they change."""
         n_components, n_users = state.n_components, model.n_users
-        views = [
-            model.views[name].record(state.views[name], model.observed[name].vectors, model.rows[name])
-            if name in model.observed
-            else _empty(model)[name](n_users, n_components)
-            for name in _names(model)[:-1]
-        ]
+        views: list[Any] = []
+        for name in _whole_names(model)[:-1]:
+            if name in model.observed:
+                views += model.views[name].records(state.views[name], model.observed[name].vectors, model.rows[name])
+            else:
+                views.append(_empty(model)[name](n_users, n_components))
         if state.latent is None:
             views.append(no_view(n_users, n_components))
         else:
@@ -311,6 +311,7 @@ def _with_likelihood_redrawn(
 def _with_cells_redrawn(rng: np.random.Generator, model: Model, before: State, after: State) -> State:
     """The next state with the cells redrawn, where latent vectors follow them; those before are what stood in the step."""
     view, likelihood = model.feature_view, model.held(before).likelihood
+    assert isinstance(view, GaussianView)
     assert likelihood is not None
     assert after.latent is not None
     assert model.features is not None
@@ -332,8 +333,8 @@ def _after(
     agreement: Agreement | None = None,
 ) -> State:
     """The next state."""
-    records = dict(zip(_names(model), working.views, strict=True))
-    views = {name: view.state(records[name]) for name, view in model.views.items()}
+    records = _records(model, working)
+    views = {name: view.of_records(records[name]) for name, view in model.views.items()}
     if latent is not None and model.pooled and latent is not working.views[-1].vectors:  # the likelihood has moved them
         acts = working.z if agreement is None else agreement.acts
         views["behavior"].component_parts["means"][acts] = latent
@@ -345,8 +346,8 @@ def _check(model: Model, working: WorkingState, collapsed: int) -> None:
     """Raise where numbers have run out of range."""
     names, user = _names(model), working.outcome.user_without_weight
     if collapsed < 0 <= user:
-        records = dict(zip(names, working.views, strict=True))
-        narrow = [name for name, view in model.views.items() if view.is_narrow(records[name], _NARROW)]
+        records = _records(model, working)
+        narrow = [name for name, view in model.views.items() if view.any_narrow(records[name], _NARROW)]
         collapsed = names.index(narrow[0]) if narrow else -1
     if collapsed >= 0:
         raise DegenerateError(_collapse_message(names[collapsed]))
@@ -359,9 +360,23 @@ def _empty(model: Model) -> dict[str, Callable[[int, int], Any]]:
     return _EMPTY_OF_TABLES if is_table else _EMPTY
 
 
-def _names(model: Model) -> list[str]:
-    """The names of a working state's views."""
+def _whole_names(model: Model) -> list[str]:
+    """The names of a working state's views, each once."""
     return list(dict.fromkeys([*_empty(model), *model.observed, "behavior"]))
+
+
+def _names(model: Model) -> list[str]:
+    """The name of every view of a working state: several have the same where a view has parts."""
+    views = model.views
+    return [name for name in _whole_names(model) for _ in (views[name].parts if name in views else (None,))]
+
+
+def _records(model: Model, working: WorkingState) -> dict[str, list[Any]]:
+    """The records of a working state's views by name."""
+    found: dict[str, list[Any]] = {}
+    for name, record in zip(_names(model), working.views, strict=True):
+        found.setdefault(name, []).append(record)
+    return found
 
 
 def _collapse_message(view: str) -> str:

@@ -24,8 +24,10 @@ def record_of(model: Model, kept: Pack, n_draws: int) -> Record:
     of_component = _Columns(kept.components[: kept.n_used])
     ragged: dict[str, NDArray[Any]] = {"count": of_component(()).astype(np.int64)}
     for name, view in model.views.items():
-        fixed |= {f"{name}.{part}": take(shape) for part, shape in view.base_shapes.items()}
-        ragged |= {f"{name}.{part}": of_component(shape) for part, shape in view.component_shapes.items()}
+        base = [{part: take(shape) for part, shape in own.base_shapes.items()} for own in view.parts]
+        parts = [{part: of_component(shape) for part, shape in own.component_shapes.items()} for own in view.parts]
+        fixed |= {f"{name}.{part}": values for part, values in view.joined(base).items()}
+        ragged |= {f"{name}.{part}": values for part, values in view.joined(parts).items()}
     fixed |= {"z": kept.labels[:n_draws], "n_components": kept.n_components[:n_draws]}
     if model.likelihood is not None:
         fixed["latent"] = take((model.n_users, model.likelihood.n_dims))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,20 @@ class Intervals:
     def take(self, users: slice) -> "Intervals":
         """Those of some users."""
         return Intervals(self.low[users], self.high[users], self.mean, self.factor, self.inverse, self.coarsen)
+
+    def columns(self, own: slice) -> "Intervals":
+        """Those of some columns, which no others depend on."""
+        coarsen = None if self.coarsen is None else partial(self._coarsened, own)
+        mean, factor, inverse = self.mean[own], self.factor[own, own], self.inverse[own, own]
+        return Intervals(self.low[:, own], self.high[:, own], mean, factor, inverse, coarsen)
+
+    def _coarsened(self, own: slice, values: Array) -> tuple[Array, Array]:
+        """What a complete table of some columns is observed as."""
+        assert self.coarsen is not None
+        whole = np.tile(self.mean, (len(values), 1))
+        whole[:, own] = values
+        low, high = self.coarsen(whole)
+        return low[:, own], high[:, own]
 
     def held(self, x: Array) -> "Intervals":
         """All cells exact, at the values of complete vectors in working units."""

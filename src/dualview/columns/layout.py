@@ -1,0 +1,40 @@
+"""Which columns belong to which table, where the users' features come as several."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Layout(NamedTuple):
+    """Tables by name, in order; of each, the dimensions of its numbers in working units and how many nominal columns it has."""
+
+    names: tuple[str, ...]
+    n_dims: tuple[int, ...]
+    n_categories: tuple[int, ...]
+
+    @property
+    def of_numbers(self) -> list[tuple[int, slice]]:
+        """The tables that have numbers, each with the dimensions that are its own."""
+        return _blocks(self.n_dims)
+
+    @property
+    def of_categories(self) -> list[tuple[int, slice]]:
+        """The tables that have nominal columns, each with those that are its own."""
+        return _blocks(self.n_categories)
+
+    def to_json(self) -> dict[str, list[Any]]:
+        """Plain values."""
+        return {name: list(value) for name, value in self._asdict().items()}
+
+    @classmethod
+    def from_json(cls, values: dict[str, list[Any]]) -> "Layout":
+        """What :meth:`to_json` gave."""
+        return cls(tuple(values["names"]), tuple(values["n_dims"]), tuple(values["n_categories"]))
+
+
+def _blocks(sizes: Sequence[int]) -> list[tuple[int, slice]]:
+    found, first = [], 0
+    for table, size in enumerate(sizes):
+        if size:
+            found.append((table, slice(first, first + size)))
+        first += size
+    return found

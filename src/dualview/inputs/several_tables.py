@@ -1,0 +1,125 @@
+"""Features that come as several tables of the same users, {"profile": X1, "activity": X2}, as one table.
+
+Its columns are called profile.age, activity.posts and so on. A layout says which belong to which table.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dualview.behaviors import Behavior
+from dualview.columns import Cells, Columns
+from dualview.columns.layout import Layout
+from dualview.columns.table import Table
+from dualview.errors import InputError
+from dualview.inputs.features import row_ids
+
+_SHOWN = 5
+_RESERVED = ("features", "behavior", "categories")
+
+
+def is_several(X: Any) -> bool:
+    """Whether features come as several tables by name."""
+    return isinstance(X, Mapping)
+
+
+def joined_tables(X: Mapping[str, Any], wanted: Sequence[str] | None = None) -> tuple[pd.DataFrame, dict[str, str]]:
+    """One table of them all, and the kinds of columns that are known because they came as arrays: continuous.
+
+    wanted: names of the tables of the fit, for new users. Rows are matched by the users' ids where tables have some.
+    """
+    _check_names(X, wanted)
+    frames: list[pd.DataFrame] = []
+    kinds: dict[str, str] = {}
+    ids: list[str] | None = None
+    for name in X if wanted is None else wanted:
+        frame, table, own = _frame(name, X[name])
+        if not table.is_named:
+            kinds |= dict.fromkeys(frame.columns, "continuous")
+        if own is not None and ids is not None:
+            frame = _in_order(frame, own, ids, name)
+        elif own is not None:
+            ids = own
+        frames.append(frame)
+    sizes = {name: len(frame) for name, frame in zip(X if wanted is None else wanted, frames, strict=True)}
+    if len(set(sizes.values())) > 1:
+        counts = ", ".join(f"{name} has {n}" for name, n in sizes.items())
+        raise InputError(f"All tables of X must be of the same users, a row for each: {counts}.")
+    joined = pd.concat(frames, axis=1)
+    if ids is not None:
+        joined.index = pd.Index(ids)
+    return joined, kinds
+
+
+def _check_names(X: Mapping[str, Any], wanted: Sequence[str] | None) -> None:
+    odd = [name for name in X if not isinstance(name, str) or not name or "." in name or name in _RESERVED]
+    if odd:
+        raise InputError(
+            f"Tables of X are called by texts without a dot, other than {', '.join(_RESERVED)}; got {odd[0]!r}. Rename it, for "
+            'example {"profile": X1, "activity": X2}.'
+        )
+    if wanted is None:
+        if not X:
+            raise InputError("X has no tables. Pass X=None to cluster by behavior alone.")
+        return
+    missing, unknown = [name for name in wanted if name not in X], [name for name in X if name not in wanted]
+    if missing or unknown:
+        wrong = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(unknown)} besides"
+        raise InputError(f"X must have the tables of the fit, {', '.join(wanted)}; it {wrong}.")
+
+
+def _frame(name: str, X: Any) -> tuple[pd.DataFrame, Table, list[str] | None]:
+    """A table with its columns called by the table's name too, as it came, and its users' ids."""
+    if X is None or isinstance(X, Behavior | Mapping):
+        raise InputError(f"Table {name!r} of X must be a table or an array of features; got {type(X).__name__}.")
+    try:
+        table, ids = Table.of(X), row_ids(X)
+    except InputError as error:
+        raise InputError(f"Table {name!r}: {error}") from error
+    frame = table.frame.copy(deep=False)
+    frame.columns = [f"{name}.{column}" for column in table.names]
+    return frame, table, ids
+
+
+def _in_order(frame: pd.DataFrame, own: list[str], ids: list[str], name: str) -> pd.DataFrame:
+    """The rows in the order of the first table's users."""
+    missing, unknown = [user for user in ids if user not in set(own)], [user for user in own if user not in set(ids)]
+    if missing or unknown:
+        text = ", ".join((missing or unknown)[:_SHOWN])
+        raise InputError(
+            f"All tables of X must be of the same users; {name} {'lacks' if missing else 'has besides'} {text}. Give a user "
+            "whose row is not known a row of missing cells."
+        )
+    places = {user: row for row, user in enumerate(own)}
+    return frame.iloc[[places[user] for user in ids]].reset_index(drop=True)
+
+
+def layout_of(tables: Sequence[str], codebook: Columns | None, names: Sequence[str], n_dims: Sequence[int]) -> Layout:
+    """Which table every column belongs to, by its name. n_dims: of the tables' numbers in working units."""
+    nominal = () if codebook is None else [column.name for column in codebook.nominal]
+    counts = [sum(table_of(column) == name for column in nominal) for name in tables]
+    empty = [name for name, *own in zip(tables, n_dims, counts, strict=True) if not any(own)]
+    if empty:
+        used = sorted({table_of(column) for column in [*names, *nominal]})
+        raise InputError(f"Table {empty[0]!r} of X has no column left that varies; {', '.join(used)} has. Leave it out.")
+    return Layout(tuple(tables), tuple(int(n) for n in n_dims), tuple(counts))
+
+
+def table_of(column: str) -> str:
+    """The name of the table that a column belongs to."""
+    return column.split(".", 1)[0]
+
+
+def columns_of(tables: Sequence[str], names: Sequence[str]) -> list[slice]:
+    """Where each table's columns are among columns of these names, which come table by table."""
+    owners = np.array([table_of(name) for name in names], dtype=object)
+    ends = np.cumsum([0, *((owners == table).sum() for table in tables)])
+    return [slice(int(first), int(end)) for first, end in pairwise(ends)]
+
+
+def cells_in(cells: Cells, own: slice) -> Cells:
+    """Some of the Gaussian columns alone."""
+    return Cells(cells.low[:, own], cells.high[:, own], cells.codes[:, :0])

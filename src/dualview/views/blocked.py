@@ -1,0 +1,216 @@
+"""Columns in independent blocks: a view for each, which together are one view to everything but the sampler.
+
+Vectors of the blocks stand side by side, and so do means; matrices are block diagonal. Where a table of features is one of
+several, its blocks are those of the tables, and labels may be of each table: z (U,), or (T, U).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.columns.layout import Layout
+from dualview.views.base import Array, Labels, View, ViewState
+from dualview.views.gaussian.intervals import Intervals
+from dualview.views.gaussian.view import GaussianView
+from dualview.views.nominal.view import NominalView
+
+
+class BlockedState(NamedTuple):
+    """Everything that the blocks have learned."""
+
+    view: "BlockedView"
+    parts: tuple[Any, ...]
+
+    @property
+    def component_parts(self) -> dict[str, Array]:
+        return self.view.joined([part.component_parts for part in self.parts])
+
+    @property
+    def base_parts(self) -> dict[str, Any]:
+        return self.view.joined([part.base_parts for part in self.parts])
+
+    @property
+    def n_components(self) -> int:
+        return int(self.parts[0].n_components)
+
+
+@dataclass(frozen=True)
+class BlockedView(View):
+    """blocks: a view for each. tables: the table of each. intervals: of all columns, where some cells are not exact."""
+
+    blocks: tuple[View, ...]
+    tables: tuple[int, ...]
+    intervals: Intervals | None = None
+
+    @classmethod
+    def of_numbers(cls, layout: Layout, intervals: Intervals | None) -> "BlockedView":
+        """The numbers of all tables."""
+        places = layout.of_numbers
+        blocks = (
+            GaussianView(own.stop - own.start, intervals=None if intervals is None else intervals.columns(own))
+            for _, own in places
+        )
+        return cls(tuple(blocks), tuple(table for table, _ in places), intervals)
+
+    @classmethod
+    def of_categories(cls, layout: Layout, shares: Sequence[tuple[float, ...]]) -> "BlockedView":
+        """The nominal columns of all tables."""
+        places = layout.of_categories
+        return cls(tuple(NominalView(tuple(shares[own])) for _, own in places), tuple(table for table, _ in places))
+
+    @property
+    def n_dims(self) -> int:  # type: ignore[override]
+        """Of all vectors side by side."""
+        return sum(block.n_dims for block in self.blocks)
+
+    @property
+    def parts(self) -> tuple[View, ...]:
+        """The blocks."""
+        return self.blocks
+
+    @property
+    def component_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of what is joined."""
+        return _sums(block.component_shapes for block in self.blocks)
+
+    @property
+    def base_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of what is joined; a number of each block becomes a vector."""
+        shapes = _sums(block.base_shapes for block in self.blocks)
+        return {name: shape or (len(self.blocks),) for name, shape in shapes.items()}
+
+    def joined(self, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """What there is of the blocks, by name, as what there is of them all; arrays may have leading axes."""
+        names = dict.fromkeys(name for part in parts for name in part)
+        return {name: self._join(name, [part.get(name) for part in parts]) for name in names}
+
+    def _join(self, name: str, parts: Sequence[Any]) -> Array:
+        if name == "cells":
+            known = next(part for part in parts if part is not None)
+            found = np.empty((*known.shape[:-1], sum(map(len, self._cells))))
+            for part, places in zip(parts, self._cells, strict=True):
+                if part is not None:
+                    found[..., places] = part
+            return found
+        n_axes = len(self._shapes[name][0])
+        if n_axes == 0:
+            return np.stack([np.asarray(part, dtype=np.float64) for part in parts], axis=-1)
+        if n_axes == 1:
+            return np.concatenate(parts, axis=-1)
+        found = np.zeros((*parts[0].shape[:-2], *(sum(shape[0] for shape in self._shapes[name]),) * 2))
+        for part, own in zip(parts, _slices(self._shapes[name]), strict=True):
+            found[..., own, own] = part
+        return found
+
+    def _taken(self, name: str, values: Any, block: int) -> Any:
+        """What a block has of something that was joined."""
+        if name == "cells":
+            return np.asarray(values)[self._cells[block]]
+        shapes = self._shapes[name]
+        if not shapes[0]:
+            return float(np.asarray(values)[block])
+        own = _slices(shapes)[block]
+        return np.ascontiguousarray(values[..., own] if len(shapes[0]) == 1 else values[..., own, own])
+
+    @cached_property
+    def _shapes(self) -> dict[str, list[tuple[int, ...]]]:
+        shapes = [dict(block.base_shapes) | dict(block.component_shapes) for block in self.blocks]
+        return {name: [own[name] for own in shapes] for name in shapes[0] if name != "cells"}
+
+    @cached_property
+    def _columns(self) -> list[slice]:
+        return _slices([(block.n_dims,) for block in self.blocks])
+
+    @cached_property
+    def _cells(self) -> list[NDArray[np.intp]]:
+        """Places of each block's cells that are not exact among those of all."""
+        if self.intervals is None:
+            return [np.empty(0, dtype=np.intp) for _ in self.blocks]
+        columns = self.intervals.cells[1]
+        return [np.flatnonzero((columns >= own.start) & (columns < own.stop)) for own in self._columns]
+
+    def _labels(self, z: Labels, block: int) -> Labels:
+        return z if z.ndim == 1 else z[self.tables[block]]
+
+    def _blocks_of(self, x: Array) -> list[Array]:
+        return [np.ascontiguousarray(x[:, own]) for own in self._columns]
+
+    def log_joint(self, state: BlockedState, x: Array, z: Labels) -> float:
+        """ln p(x, components, base | z) up to a constant."""
+        own = zip(self.blocks, state.parts, self._blocks_of(x), strict=True)
+        return sum(block.log_joint(part, vectors, self._labels(z, b)) for b, (block, part, vectors) in enumerate(own))
+
+    def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> BlockedState:
+        """A state to start from, block by block."""
+        own = enumerate(zip(self.blocks, self._blocks_of(x), strict=True))
+        return BlockedState(
+            self, tuple(block.start(rng, vectors, self._labels(z, b), n_components) for b, (block, vectors) in own)
+        )
+
+    def draw_prior(self, rng: np.random.Generator, n_components: int) -> BlockedState:
+        """Every block from its prior."""
+        return BlockedState(self, tuple(block.draw_prior(rng, n_components) for block in self.blocks))
+
+    def simulate(self, rng: np.random.Generator, state: BlockedState, z: Labels) -> Array:
+        """Vectors given their components."""
+        own = enumerate(zip(self.blocks, state.parts, strict=True))
+        return np.hstack([block.simulate(rng, part, self._labels(z, b)) for b, (block, part) in own])
+
+    def observed(self, x: Array, before: Array) -> tuple["BlockedView", Array]:
+        """Complete vectors as they would be observed, block by block."""
+        found = [
+            block.observed(*own) for block, *own in zip(self.blocks, self._blocks_of(x), self._blocks_of(before), strict=True)
+        ]
+        intervals = None if self.intervals is None else self.intervals.observe(x)
+        blocks = tuple(view for view, _ in found)
+        return replace(self, blocks=blocks, intervals=intervals), np.hstack([vectors for _, vectors in found])
+
+    def design(self, x: Array) -> Array:
+        """What a link lets latent vectors follow, block by block."""
+        return np.hstack([block.design(own) for block, own in zip(self.blocks, self._blocks_of(x), strict=True)])
+
+    def record(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
+        """A record for every block."""
+        own = zip(self.blocks, state.parts, self._blocks_of(x), self._columns, strict=True)
+        return tuple(block.record(part, vectors, rows[columns]) for block, part, vectors, columns in own)
+
+    def records(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
+        """The same."""
+        return self.record(state, x, rows)
+
+    def state(self, record: Sequence[Any]) -> BlockedState:
+        """What a sweep has left in the records of all blocks."""
+        return BlockedState(self, tuple(block.state(own) for block, own in zip(self.blocks, record, strict=True)))
+
+    def of_records(self, records: Sequence[Any]) -> BlockedState:
+        """The same."""
+        return self.state(records)
+
+    def restored(self, parts: dict[str, Any]) -> BlockedState:
+        """The state with these component and base parts, by name."""
+        restored: list[ViewState] = []
+        for b, block in enumerate(self.blocks):
+            names = [name for name in parts if name != "cells" or len(self._cells[b])]
+            restored.append(block.restored({name: self._taken(name, parts[name], b) for name in names}))
+        return BlockedState(self, tuple(restored))
+
+
+def _slices(shapes: Iterable[tuple[int, ...]]) -> list[slice]:
+    """Where blocks of these shapes lie, one after the other."""
+    ends = np.cumsum([0, *(shape[0] for shape in shapes)])
+    return [slice(int(first), int(end)) for first, end in pairwise(ends)]
+
+
+def _sums(shapes: Iterable[Any]) -> dict[str, tuple[int, ...]]:
+    """The shapes of things that stand side by side, by name."""
+    found: dict[str, tuple[int, ...]] = {}
+    for own in shapes:
+        for name, shape in own.items():
+            before = found.get(name, (0,) * len(shape))
+            found[name] = tuple(first + second for first, second in zip(before, shape, strict=True))
+    return found
