@@ -31,6 +31,7 @@ from dualview.numerics import dispatch
 from dualview.numerics.linalg import cholesky
 from dualview.numerics.messages import Terms
 from dualview.views import GaussianState, SharedVectorState
+from dualview.views.blocked import BlockedState
 from dualview.views.gaussian import density as densities
 
 ACCEPT = 4.5
@@ -189,18 +190,31 @@ def misfit(factor: NDArray[np.float64], base_covariance: NDArray[np.float64]) ->
     return float(densities.misfit(factor, base_covariance, cholesky(base_covariance), np.empty((n, n)), np.empty(n)))
 
 
+def _blocks(model: Model, state: State) -> list[tuple[str, Any, NDArray[np.float64], NDArray[np.int64]]]:
+    """Name, state, vectors and labels of every view, and of every block of one that has several."""
+    found: list[Any] = []
+    for name, vectors in model.vectors(state).items():
+        own, labels = state.views[name], state.labels(name)
+        if not isinstance(own, BlockedState):
+            found.append((name, own, vectors, labels))
+            continue
+        ends = np.cumsum([0, *(block.n_dims for block in own.view.parts)])
+        for b, (part, table) in enumerate(zip(own.parts, own.view.tables, strict=True)):
+            z = labels if labels.ndim == 1 else labels[table]
+            found.append((f"{name}{b}", part, vectors[:, ends[b] : ends[b + 1]], z))
+    return found
+
+
 def view_statistics(model: Model, state: State) -> dict[str, float]:
     """Bounded or logarithmic statistics of every block of every view."""
-    result = {}
-    for name, vectors in model.vectors(state).items():
-        view = state.views[name]
+    result: dict[str, float] = {}
+    for name, view, vectors, labels in _blocks(model, state):
         if isinstance(view, SharedVectorState):
             result |= {f"{name}.{part}": float(value) for part, value in shared_statistics(view, vectors).items()}
             continue
         if not isinstance(view, GaussianState):  # a kind from outside has statistics of its own
             continue
         (means, factors), base = view.components, view.base
-        labels = state.labels(name)
         own_means, own_factors = means[labels], factors[labels]
         projections = np.einsum("uji,uj->ui", own_factors, vectors - own_means)
         from_base = means - base.mean
@@ -261,20 +275,29 @@ def statistics(model: Model, state: State) -> dict[str, float]:
 
 
 def _agreement_statistics(state: State) -> dict[str, float]:
-    """Of who agrees, of both views' labels, and of how they go together."""
+    """Of who agrees, of all labels, and of how they go together."""
     assert state.agreement is not None
-    acts, agrees, share = state.agreement
-    return {
-        "share": share,
-        "agrees": float(agrees.mean()),
-        "share_and_agrees": share * float(agrees.mean()),
-        "same": float((acts == state.z).mean()),
-        "apart_but_same": float(((acts == state.z) & ~agrees).mean()),
-        "acting_together": float(acts[0] == acts[1]),
-        "looks_as_another_acts": float(state.z[0] == acts[1]),
-        "clusters_seen": float(len(np.unique(state.z))),
-        "clusters_acting": float(len(np.unique(acts))),
-    }
+    acts, result = state.agreement.acts, {}
+    for t, (looks, agrees, share) in enumerate(zip(*state.agreement[1:], strict=True)):
+        own = {
+            "share": float(share),
+            "agrees": float(agrees.mean()),
+            "share_and_agrees": float(share * agrees.mean()),
+            "same": float((acts == looks).mean()),
+            "apart_but_same": float(((acts == looks) & ~agrees).mean()),
+            "acting_together": float(acts[0] == acts[1]),
+            "looking_together": float(looks[0] == looks[1]),
+            "looks_as_another_acts": float(looks[0] == acts[1]),
+            "clusters_seen": float(len(np.unique(looks))),
+            "clusters_acting": float(len(np.unique(acts))),
+        }
+        result |= {f"{name}{t or ''}": value for name, value in own.items()}
+    if len(state.agreement.looks) > 1:
+        first, second, *_ = state.agreement.looks
+        both = state.agreement.agrees.all(axis=0)
+        result |= {"tables_alike": float((first == second).mean()), "agrees_in_all": float(both.mean())}
+        result["tables_alike_but_not_behavior"] = float(((first == second) & (first != acts)).mean())
+    return result
 
 
 def _likelihood_statistics(likelihood: Any, state: State) -> dict[str, float]:

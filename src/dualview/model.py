@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 class State:
     """Everything the sampler learns. alpha is 1 where there is none; latent is None without a behavior.
 
-    z (U,): the users' clusters; with agreement, where users need not act as they look, those of the observed views.
+    z (U,): the users' clusters; with agreement, where users need not act as they look, those of the first table of features.
     """
 
     z: NDArray[np.int64]
@@ -43,7 +43,7 @@ class State:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """Users per component (K,); those who do not agree count in the component of each of their labels."""
+        """Users per component (K,); those who do not agree count in the component of each label that was drawn apart."""
         return count_customers(self.z, self.agreement, self.n_components)
 
     @property
@@ -52,8 +52,10 @@ class State:
         return self.z if self.agreement is None else self.agreement.acts
 
     def labels(self, view: str) -> NDArray[np.int64]:
-        """The labels of a view, by its name, (U,)."""
-        return self.acts if view == "behavior" else self.z
+        """The labels of a view, by its name, (U,); of observed ones (T, U) where several tables have labels of their own."""
+        if self.agreement is None or len(self.agreement.looks) == 1:
+            return self.acts if view == "behavior" else self.z
+        return self.acts if view == "behavior" else self.agreement.looks
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ class Model:
 
     spread_prior: a name in ``SPREADS``. intervals: which cells of the features are not exact; features are then complete
     vectors to start from. others: further observed views, by name. agreement: the prior of the share of users who act as they
-    look; None where all do. layout: which features belong to which table, where there are several; they are then independent
-    given the cluster.
+    look, or one for each table; None where all do. layout: which features belong to which table, where there are several; they
+    are then independent given the cluster.
     """
 
     partition: PartitionPrior
@@ -82,7 +84,7 @@ class Model:
     spread_prior: str = "paper"
     others: Mapping[str, Observed] = field(default_factory=dict)
     intervals: Intervals | None = None
-    agreement: AgreementPrior | None = None
+    agreement: AgreementPrior | tuple[AgreementPrior, ...] | None = None
     layout: Layout | None = None
 
     def __post_init__(self) -> None:
@@ -92,6 +94,13 @@ class Model:
             raise ValueError("views can disagree only where there are features and a likelihood")
         if self.likelihood is not None:
             check_inherits(self.likelihood, Likelihood, "The likelihood of a model")
+
+    @cached_property
+    def agreements(self) -> tuple[AgreementPrior, ...]:
+        """The prior of the share of users who act as they look, for every table of features; none where all do."""
+        if self.agreement is None or isinstance(self.agreement, tuple):
+            return self.agreement or ()
+        return (self.agreement,) * (1 if self.layout is None else len(self.layout.names))
 
     @cached_property
     def observed(self) -> dict[str, Observed]:
@@ -185,8 +194,9 @@ class Model:
         total = self.partition.log_density(state.counts, state.alpha)
         for name, x in self.vectors(state).items():
             total += self.views[name].log_joint(state.views[name], x, state.labels(name))
-        if self.agreement is not None and state.agreement is not None:
-            total += state.agreement.log_density() + self.agreement.log_density(state.agreement.share)
+        if state.agreement is not None:
+            total += state.agreement.log_density()
+            total += sum(own.log_density(share) for own, share in zip(self.agreements, state.agreement.shares, strict=True))
         if self.likelihood is not None and state.latent is not None:
             total += self.likelihood.log_density(state.latent, state.params)
         return total
@@ -197,11 +207,12 @@ class Model:
         if self.agreement is None:
             z = acts = self.partition.draw(rng, self.n_users, alpha)
         else:
-            share = self.agreement.draw(rng)
-            agrees = rng.random(self.n_users) < share
-            z, acts = draw_labels(rng, self.partition, alpha, agrees)
-            agreement = Agreement(acts, agrees, share)
-        n_components = self.partition.n_components or int(max(z.max(), acts.max())) + 1
+            shares = np.array([own.draw(rng) for own in self.agreements])
+            agrees = rng.random((len(shares), self.n_users)) < shares[:, None]
+            acts, looks = draw_labels(rng, self.partition, alpha, agrees)
+            agreement, z = Agreement(acts, looks, agrees, shares), looks[0]
+        largest = acts.max() if agreement is None else max(acts.max(), agreement.looks.max())
+        n_components = self.partition.n_components or int(largest) + 1
         views = {name: view.draw_prior(rng, n_components) for name, view in self.views.items()}
         if self.likelihood is None:
             return State(z, alpha, views)
@@ -212,7 +223,9 @@ class Model:
         """The same model with new data drawn given the state."""
         likelihood = self.likelihood
         drawn = {
-            name: view.simulate(rng, state.views[name], state.z) for name, view in self.views.items() if name in self.observed
+            name: view.simulate(rng, state.views[name], state.labels(name))
+            for name, view in self.views.items()
+            if name in self.observed
         }
         features, intervals = drawn.get("features"), self.intervals
         if features is not None and intervals is not None:

@@ -62,7 +62,9 @@ def test_ratio_of_the_share() -> None:
     agrees = np.array([True, True, False, True, False])
     z = np.zeros(5, dtype=np.int64)
     prior, after = dv.Beta(1.5, 2.0), stats.beta(1.5 + 3, 2.0 + 2)
-    joint = [Agreement(z, agrees, share).log_density() + prior.log_density(share) for share in (0.2, 0.7)]
+    joint = [
+        Agreement(z, z[None], agrees[None], np.array([share])).log_density() + prior.log_density(share) for share in (0.2, 0.7)
+    ]
     assert joint[1] - joint[0] == pytest.approx(after.logpdf(0.7) - after.logpdf(0.2))
     rng = np.random.default_rng(0)
     draws = np.array([draw_share(stream_of(rng), agrees.astype(np.int64), 1.5, 2.0) for _ in range(4000)])
@@ -70,27 +72,30 @@ def test_ratio_of_the_share() -> None:
 
 
 def test_impossible_states_have_no_density() -> None:
-    z = np.zeros(2, dtype=np.int64)
-    assert Agreement(z, np.array([True, False]), 1.0).log_density() == -math.inf
-    assert Agreement(z, np.array([True, True]), 1.0).log_density() == 0.0
+    z, one = np.zeros(2, dtype=np.int64), np.array([1.0])
+    assert Agreement(z, z[None], np.array([[True, False]]), one).log_density() == -math.inf
+    assert Agreement(z, z[None], np.array([[True, True]]), one).log_density() == 0.0
 
 
 @pytest.mark.parametrize("partition", [ChineseRestaurant(), FiniteDirichlet(3)])
 def test_labels_from_the_prior(partition: PartitionPrior) -> None:
     """Two labels of one user who does not agree are the same as often as those of two users are."""
-    rng, agrees = np.random.default_rng(1), np.array([True, False, False])
-    same_user, same_view = [], []
+    rng, agrees = np.random.default_rng(1), np.array([[True, False, False], [True, True, False]])
+    same_user, same_view, same_tables = [], [], []
     for _ in range(20_000):
-        z, acts = draw_labels(rng, partition, 0.7, agrees)
-        assert z[0] == acts[0]
-        same_user.append(z[1] == acts[1])
-        same_view.append(z[0] == z[1])
+        acts, (first, second) = draw_labels(rng, partition, 0.7, agrees)
+        assert first[0] == second[0] == acts[0]
+        assert second[1] == acts[1]
+        same_user.append(first[1] == acts[1])
+        same_view.append(first[0] == first[1])
+        same_tables.append(first[2] == second[2])
     error = np.sqrt(0.5 / 20_000)
     assert abs(np.mean(same_user) - np.mean(same_view)) < ACCEPT * error
+    assert abs(np.mean(same_tables) - np.mean(same_view)) < ACCEPT * error
 
 
 def test_customers() -> None:
     z, acts = np.array([0, 1, 1]), np.array([0, 2, 1])
-    counts = count_customers(z, Agreement(acts, np.array([True, False, False]), 0.5), 4)
+    counts = count_customers(z, Agreement(acts, z[None], np.array([[True, False, False]]), np.array([0.5])), 4)
     np.testing.assert_array_equal(counts, [1, 3, 1, 0])
     np.testing.assert_array_equal(count_customers(z, None, 3), [1, 2, 0])

@@ -66,10 +66,10 @@ class Snapshot:
             if name.startswith("params.")
         }
         agreement = None
+        z = arrays["z"].astype(np.int64)
         if "agreement.acts" in arrays:
-            acts, agrees = arrays["agreement.acts"].astype(np.int64), arrays["agreement.agrees"].astype(np.bool_)
-            agreement = Agreement(acts, agrees, float(arrays["agreement.share"]))
-        state = State(arrays["z"].astype(np.int64), float(arrays["alpha"]), {}, arrays.get("latent"), params, agreement)
+            agreement = _agreement(arrays, z)
+        state = State(z, float(arrays["alpha"]), {}, arrays.get("latent"), params, agreement)
         moments = None
         if "moments.n" in arrays:
             moments = Moments(int(arrays["moments.n"]), arrays["moments.mean"], arrays["moments.squares"])
@@ -82,3 +82,11 @@ class Snapshot:
     def restore(self, rng: np.random.Generator) -> None:
         """Put a generator where the chain's was."""
         rng.bit_generator.state = self.generator
+
+
+def _agreement(arrays: Arrays, z: NDArray[np.int64]) -> Agreement:
+    """Who agrees, as it was kept: for every table, or, before there could be several, for the one."""
+    agrees = np.atleast_2d(arrays["agreement.agrees"]).astype(np.bool_)
+    looks = np.atleast_2d(arrays.get("agreement.looks", z)).astype(np.int64)
+    shares = np.atleast_1d(arrays["agreement.shares" if "agreement.shares" in arrays else "agreement.share"])
+    return Agreement(arrays["agreement.acts"].astype(np.int64), looks, agrees, shares.astype(np.float64))

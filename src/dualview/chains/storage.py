@@ -21,6 +21,7 @@ _WHOLE = {
     "features.cells",
     "params.group_effects",
     "z_behavior",
+    "z_tables",
     "agrees",
 }  # of a draw that is kept whole, besides its components
 _N_ANCHORS = 200
@@ -230,10 +231,24 @@ def _scalars(model: Model, state: State) -> tuple[Row, Row]:
     per_user = {f"params.{name}": params.pop(f"params.{name}") for name in model.per_user}
     row |= params
     if state.agreement is not None:
-        row["agreement"] = state.agreement.share
+        row["agreement"] = of_tables(state.agreement.shares)
     for name, view in state.views.items():
         row |= {f"{name}.{part}": value for part, value in view.base_parts.items()}
     return row, per_user | {name: row.pop(name) for name in _WHOLE & set(row)}
+
+
+def of_tables(values: NDArray[Any]) -> Any:
+    """What there is of each table, (T, …): of the one alone where there is one."""
+    return values[0] if len(values) == 1 else values
+
+
+def labels_by_name(acts: NDArray[Any], looks: NDArray[Any], agrees: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Labels of behavior (n, U) and of tables (n, T, U), and who agrees (n, T, U), in n draws, as they are kept.
+
+    Where there is one table its labels are those called z, and who agrees is (n, U).
+    """
+    fixed = {"z_behavior": acts.astype(np.int32), "agrees": agrees if agrees.shape[1] > 1 else agrees[:, 0]}
+    return fixed | ({"z_tables": looks.astype(np.int32)} if looks.shape[1] > 1 else {})
 
 
 def _stacked(rows: list[Row]) -> dict[str, NDArray[Any]]:
@@ -246,9 +261,9 @@ def _packed(model: Model, draws: list[tuple[State, Row]]) -> Record:
     first, counts = states[0], [state.counts for state in states]
     fixed = _stacked([row for _, row in draws])
     fixed["z"] = np.array([state.z for state in states], dtype=np.int32)
-    if first.agreement is not None:
-        fixed["z_behavior"] = np.array([state.acts for state in states], dtype=np.int32)
-        fixed["agrees"] = np.array([state.agreement.agrees for state in states if state.agreement is not None])
+    agreements = [state.agreement for state in states if state.agreement is not None]
+    if agreements:
+        fixed |= labels_by_name(*(np.array([getattr(own, name) for own in agreements]) for name in ("acts", "looks", "agrees")))
     fixed["n_components"] = np.array([len(row) for row in counts])
     if first.latent is not None:
         fixed["latent"] = np.array([model.functions(state) for state in states])

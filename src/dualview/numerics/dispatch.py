@@ -212,3 +212,165 @@ def selected(choose: Callable[[list[type]], Any], within: tuple[str, ...] = ()) 
     call.__name__, call.__doc__ = choose.__name__, choose.__doc__
     _give_compiled_twin(call, ["rng", "state"], typed, emitted)
     return call
+
+
+@compiled
+def _own(values, places, i):
+    """What record i takes of some values."""
+    return values[places[i]]
+
+
+class _Own:
+    """Calls of a verb for the records of a tuple: record i takes its own of the arguments picked, at places[i] of each.
+
+    given: the types of all arguments but places and records.
+    """
+
+    def __init__(self, typing_context: Any, one: Any, picked: tuple[str, ...], given: Any, places: Any) -> None:
+        self._context, self._one = typing_context, one
+        self._given, self._places = given, places
+        self._is_picked = [name in picked for name in one.parameters[:-1]]
+        pairs = zip(given, self._is_picked, strict=True)
+        self._types = [self._pick(argument).signature.return_type if own else argument for argument, own in pairs]
+
+    def _pick(self, argument: Any) -> _Call:
+        return _Call(self._context, _own, argument, self._places, types.int64)
+
+    def call(self, record: Any) -> _Call:
+        """The call for a record of this type."""
+        return _verb_call(self._context, self._one, *self._types, record)
+
+    def emit(self, context: Any, builder: Any, i: int, values: Any, places: Any, record: Any, to: Any = None) -> Any:
+        """What the verb returns for record i, which is (type, value)."""
+        index, own = context.get_constant(types.int64, i), []
+        for argument, value, is_own in zip(self._given, values, self._is_picked, strict=True):
+            own.append(self._pick(argument).emit(context, builder, value, places, index) if is_own else value)
+        result = self.call(record[0]).emit(context, builder, *own, record[1], to=to)
+        for kind, value, is_own in zip(self._types, own, self._is_picked, strict=True):
+            if is_own and isinstance(kind, types.Array):  # a reference that is no longer needed
+                context.nrt.decref(builder, kind, value)
+        return result
+
+
+def each_by(one: Any, *picked: str) -> Callable[..., Any]:
+    """``each``, with values of their own for some of the parameters: record i takes that at places[i] of what is given.
+
+    Where these are arrays, the caller must count references: ``compiled`` rather than ``in_place``.
+    """
+    *names, last = one.parameters
+    is_picked = [name in picked for name in names]
+
+    def call(*arguments: Any) -> Any:
+        *before, places, records = arguments
+        return tuple(one(*_picked(before, is_picked, places[i]), record) for i, record in enumerate(records))
+
+    def typed(context: Any, given: Any) -> Any:
+        *before, places, records = given
+        own = _Own(context, one, picked, before, places)
+        return types.Tuple([own.call(record).signature.return_type for record in records])
+
+    def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
+        own = _Own(context.typing_context, one, picked, given[:-2], given[-2])
+        calls = [
+            own.emit(context, builder, i, values[:-2], values[-2], record)
+            for i, record in enumerate(_records(builder, given[-1], values[-1]))
+        ]
+        return context.make_tuple(builder, result, calls)
+
+    _give_compiled_twin(call, [*names, "places", f"{last}s"], typed, emitted)
+    return call
+
+
+def each_where(one: Any, *picked: str) -> Callable[..., Any]:
+    """``each_by`` of a verb that returns nothing, for the records that take part: where takes_part[places[i]] is not 0."""
+    *names, last = one.parameters
+    is_picked = [name in picked for name in names]
+
+    def call(*arguments: Any) -> None:
+        *before, takes_part, places, records = arguments
+        for i, record in enumerate(records):
+            if takes_part[places[i]] != 0:
+                one(*_picked(before, is_picked, places[i]), record)
+
+    def typed(context: Any, given: Any) -> Any:
+        *before, _, places, records = given
+        own = _Own(context, one, picked, before, places)
+        for record in records:
+            own.call(record)
+        return types.none
+
+    def emitted(context: Any, builder: Any, given: Any, values: Any, _: Any) -> Any:
+        own = _Own(context.typing_context, one, picked, given[:-3], given[-2])
+        for i, record in enumerate(_records(builder, given[-1], values[-1])):
+            with builder.if_then(_takes_part(context, builder, i, given, values)):
+                own.emit(context, builder, i, values[:-3], values[-2], record)
+        return context.get_dummy_value()
+
+    _give_compiled_twin(call, [*names, "takes_part", "places", f"{last}s"], typed, emitted)
+    return call
+
+
+def total_where(one: Any, *picked: str) -> Callable[..., Any]:
+    """The sum of what a verb returns, a float, over the records that take part; arguments as in ``each_where``."""
+    *names, last = one.parameters
+    is_picked = [name in picked for name in names]
+
+    def call(*arguments: Any) -> float:
+        *before, takes_part, places, records = arguments
+        own = (one(*_picked(before, is_picked, places[i]), record) for i, record in enumerate(records) if takes_part[places[i]])
+        return sum(own, start=0.0)
+
+    def typed(context: Any, given: Any) -> Any:
+        *before, _, places, records = given
+        own = _Own(context, one, picked, before, places)
+        for record in records:
+            own.call(record)
+        return types.float64
+
+    def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
+        own = _Own(context.typing_context, one, picked, given[:-3], given[-2])
+        sum_of_all = none = context.get_constant(result, 0.0)
+        for i, record in enumerate(_records(builder, given[-1], values[-1])):
+            value = own.emit(context, builder, i, values[:-3], values[-2], record, to=result)
+            takes_part = _takes_part(context, builder, i, given, values)
+            sum_of_all = builder.fadd(sum_of_all, builder.select(takes_part, value, none))
+        return sum_of_all
+
+    _give_compiled_twin(call, [*names, "takes_part", "places", f"{last}s"], typed, emitted)
+    return call
+
+
+def in_turn_by(one: Any, *picked: str) -> Callable[..., Any]:
+    """``in_turn``, with values of their own for some of the parameters, as in ``each_by``; none of them the second."""
+    *names, last = one.parameters
+    is_picked = [name in picked for name in names]
+
+    def call(*arguments: Any) -> Any:
+        *before, places, records = arguments
+        for i, record in enumerate(records):
+            before[1] = one(*_picked(before, is_picked, places[i]), record)
+        return before[1]
+
+    def typed(context: Any, given: Any) -> Any:  # noqa: ARG001
+        return types.unliteral(given[1])
+
+    def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
+        own = _Own(context.typing_context, one, picked, (given[0], result, *given[2:-2]), given[-2])
+        at = context.cast(builder, values[1], given[1], result)
+        for i, record in enumerate(_records(builder, given[-1], values[-1])):
+            at = own.emit(context, builder, i, (values[0], at, *values[2:-2]), values[-2], record, to=result)
+        return at
+
+    _give_compiled_twin(call, [*names, "places", f"{last}s"], typed, emitted)
+    return call
+
+
+def _picked(arguments: list[Any], is_picked: list[bool], place: Any) -> list[Any]:
+    return [argument[place] if own else argument for argument, own in zip(arguments, is_picked, strict=True)]
+
+
+def _takes_part(context: Any, builder: Any, i: int, given: Any, values: Any) -> Any:
+    """Whether record i does, as a bit."""
+    pick = _Call(context.typing_context, _own, given[-3], given[-2], types.int64)
+    flag = pick.emit(context, builder, values[-3], values[-2], context.get_constant(types.int64, i))
+    return builder.icmp_signed("!=", flag, flag.type(0))

@@ -1,13 +1,14 @@
 """Whether users act as they look: a label for each view, and the prior of their agreement, (M16).
 
 A user who agrees has one label for both views and is one customer of the partition prior; one who does not draws a second label
-for its behavior from the same weights, and is two. agrees (U,): who does by construction; two labels that were drawn apart may
-still be the same.
+from the same weights, and is two. With T tables of features every table agrees with behavior or draws a label of its own, each
+with a ρ of its own. agrees (T, U): who does by construction; two labels that were drawn apart may still be the same.
 """
 
 import math
 import numbers as abstract
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -25,22 +26,35 @@ _WORDS = {None: None, "full": None}
 
 
 class Agreement(NamedTuple):
-    """What a state says of agreement: acts (U,), the labels of behavior; agrees (U,); share, the probability ρ of agreeing."""
+    """What a state says of agreement: the labels of behavior, acts (U,), and of each table of features, looks (T, U).
+
+    agrees (T, U): whose table agrees with behavior. shares (T,): ρ, the probability that it does.
+    """
 
     acts: Labels
+    looks: Labels
     agrees: NDArray[np.bool_]
-    share: float
+    shares: NDArray[np.float64]
 
     @classmethod
-    def full(cls, z: Labels, share: float) -> "Agreement":
-        """Everybody acts as they look."""
-        return cls(z.copy(), np.ones(len(z), dtype=np.bool_), share)
+    def full(cls, z: Labels, shares: Sequence[float]) -> "Agreement":
+        """Everybody acts as they look in every table."""
+        looks = np.tile(z, (len(shares), 1))
+        return cls(z.copy(), looks, np.ones(looks.shape, dtype=np.bool_), np.array(shares, dtype=np.float64))
+
+    @property
+    def n_customers(self) -> int:
+        """Customers of the partition prior."""
+        return len(self.acts) + int((~self.agrees).sum())
 
     def log_density(self) -> float:
         """ln p(who agrees | ρ); 0 ln 0 is 0."""
-        n_agree = int(self.agrees.sum())
-        parts = ((n_agree, self.share), (len(self.agrees) - n_agree, 1.0 - self.share))
-        return sum(n * math.log(p) if p > 0.0 else -math.inf for n, p in parts if n)
+        total = 0.0
+        for agrees, share in zip(self.agrees, self.shares, strict=True):
+            n_agree = int(agrees.sum())
+            parts = ((n_agree, share), (len(agrees) - n_agree, 1.0 - share))
+            total += sum(n * math.log(p) if p > 0.0 else -math.inf for n, p in parts if n)
+        return total
 
 
 class AgreementPrior(Protocol):
@@ -151,17 +165,18 @@ def agreement_text(value: Any) -> str | None:
 def draw_labels(
     rng: np.random.Generator, partition: PartitionPrior, alpha: float, agrees: NDArray[np.bool_]
 ) -> tuple[Labels, Labels]:
-    """The labels of both views from the prior, given who agrees: those of as many customers as there are."""
-    n_users = len(agrees)
+    """The labels of behavior (U,) and of the tables (T, U) from the prior, given who agrees: those of all customers."""
+    n_tables, n_users = agrees.shape
     customers = partition.draw(rng, n_users + int((~agrees).sum()), alpha)
-    acts = customers[:n_users].copy()
-    acts[~agrees] = customers[n_users:]
-    return customers[:n_users], acts
+    acts = customers[:n_users]
+    looks = np.tile(acts, (n_tables, 1))
+    looks[~agrees] = customers[n_users:]
+    return acts, looks
 
 
 def count_customers(z: Labels, agreement: Agreement | None, n_components: int) -> Labels:
     """Customers of every component, (K,)."""
-    counts = np.bincount(z, minlength=n_components)
-    if agreement is not None:
-        counts = counts + np.bincount(agreement.acts[~agreement.agrees], minlength=n_components)
-    return np.asarray(counts)
+    if agreement is None:
+        return np.bincount(z, minlength=n_components)
+    alone = np.bincount(agreement.looks[~agreement.agrees], minlength=n_components)
+    return np.asarray(np.bincount(agreement.acts, minlength=n_components) + alone)

@@ -16,6 +16,7 @@ _VIEW_DIMS = {"features": "feature", "behavior": "function"}
 _DIMS: dict[str, tuple[str, ...]] = {
     "z": ("user",),
     "z_behavior": ("user",),
+    "z_tables": ("table", "user"),
     "agrees": ("user",),
     "coefficients": ("coefficient",),
     "group_effects": ("group_level",),
@@ -63,8 +64,11 @@ def tree_of(
 def _variables(records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None) -> Variables:
     """Dimensions and values (chain, draw, …) of everything drawn."""
     fixed = {name: np.stack([record.fixed[name] for record in records]) for name in records[0].fixed}
-    names = ("z", "z_behavior", "agrees", "agreement", "n_clusters", "alpha", "log_joint")
+    names = ("z", "z_behavior", "z_tables", "agrees", "agreement", "n_clusters", "alpha", "log_joint")
     variables: Variables = {name: (_DIMS.get(name, ()), fixed[name]) for name in names if name in fixed}
+    for name in ("agrees", "agreement"):  # of every table, where there are several
+        if name in variables and variables[name][1].ndim > 2 + len(variables[name][0]):
+            variables[name] = ("table", *variables[name][0]), variables[name][1]
     if likelihood is not None:
         params = {name.removeprefix("params."): fixed[name] for name in fixed if name.startswith("params.")}
         for name, values in likelihood.reported(params).items():

@@ -104,6 +104,11 @@ class View(ABC):
         """What a sweep has left, as a state."""
 
     @property
+    def tables(self) -> tuple[int, ...]:
+        """The table of features that each of its parts belongs to: the first by default."""
+        return (0,)
+
+    @property
     def parts(self) -> tuple["View", ...]:
         """The views that the sampler sees in its place: itself by default."""
         return (self,)

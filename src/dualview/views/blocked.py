@@ -41,10 +41,10 @@ class BlockedState(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockedView(View):
-    """blocks: a view for each. tables: the table of each. intervals: of all columns, where some cells are not exact."""
+    """blocks: a view for each. owners: the table of each. intervals: of all columns, where some cells are not exact."""
 
     blocks: tuple[View, ...]
-    tables: tuple[int, ...]
+    owners: tuple[int, ...]
     intervals: Intervals | None = None
 
     @classmethod
@@ -67,6 +67,11 @@ class BlockedView(View):
     def n_dims(self) -> int:  # type: ignore[override]
         """Of all vectors side by side."""
         return sum(block.n_dims for block in self.blocks)
+
+    @property
+    def tables(self) -> tuple[int, ...]:
+        """The table of each block."""
+        return self.owners
 
     @property
     def parts(self) -> tuple[View, ...]:

@@ -12,7 +12,17 @@ the others beside them. ``expected_score`` and ``absorb`` belong to records of a
 Python only.
 """
 
-from dualview.numerics.dispatch import each, in_turn, optional_verb, total, verb
+from dualview.numerics.dispatch import (
+    each,
+    each_by,
+    each_where,
+    in_turn,
+    in_turn_by,
+    optional_verb,
+    total,
+    total_where,
+    verb,
+)
 
 
 @verb
@@ -225,3 +235,11 @@ set_user_each, set_column_each, set_both_each = each(set_user), each(set_column)
 join_each, learn_each, propose_each, accept_each = each(join), each(learn), each(propose), each(accept)
 total_log_weight, total_level, total_distance = total(log_weight), total(level), total(distance)
 total_squared_distance = total(squared_distance)
+
+# For views with labels of their own: rows of labels (T, U), and where a view's row is.
+redraw_by, score_by, complete_by = each_by(redraw, "z"), each_by(score, "table"), each_by(complete, "column")
+log_densities_by, split_start_by = in_turn_by(log_density, "z"), each_by(split_start, "z")
+learn_by, propose_by, accept_by = each_by(learn, "z"), each_by(propose, "n"), each_by(accept, "n")
+set_both_by, join_where = each_by(set_both, "n", "n_column"), each_where(join, "n")
+log_weight_where, level_where = total_where(log_weight, "n"), total_where(level, "n")
+distance_where = total_where(distance, "n")

@@ -16,6 +16,7 @@ from dualview.behaviors.panel import Panel
 from dualview.engines.gibbs import GibbsEngine
 from dualview.engines.gibbs.apart import assignment, moves, split_merge, steps
 from dualview.engines.gibbs.apart.labels import Apart
+from dualview.engines.gibbs.engine import _agreement, _apart
 from dualview.model import Model, State
 from dualview.numerics.streams import stream_of
 from dualview.partitions.agreement import Agreement, KnownAgreement
@@ -103,7 +104,7 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int, split: An
         for name in ("features", "behavior")
     }
     params = {"noise_precision": NOISE}
-    state = State(z, ALPHA, views, Y[:, None].copy(), params, Agreement.full(z, SHARE))
+    state = State(z, ALPHA, views, Y[:, None].copy(), params, Agreement.full(z, [SHARE]))
     found = []
     for _ in range(n):
         assert state.agreement is not None
@@ -113,14 +114,13 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int, split: An
         state = State(state.z, ALPHA, dict(views), state.latent, params, state.agreement)
         assert state.latent is not None
         working = GibbsEngine(2).working_state(model, state, likelihood.terms(rng, state.latent, params))
-        acts, agrees, share = state.agreement or Agreement.full(z, SHARE)
-        apart, stream = Apart(working, acts.copy(), agrees.astype(np.int64), share, 0.0, 0.0), stream_of(rng)
-        apart = steps._assign(stream, split(stream, apart))
+        stream = stream_of(rng)
+        apart = steps._assign(stream, split(stream, _apart(model, state, working)))
         after = {name: model.views[name].state(record) for name, record in zip(views, apart.state.views, strict=True)}
-        agreement = Agreement(apart.acts, apart.agrees.astype(np.bool_), SHARE)
+        agreement = _agreement(apart)
         state = State(apart.state.z, ALPHA, after, apart.state.views[-1].vectors, params, agreement)
         np.testing.assert_array_equal(state.counts, apart.state.counts)
-        found.append(happened(state.z, agreement.acts, agreement.agrees))
+        found.append(happened(state.z, agreement.acts, agreement.agrees[0]))
     return found
 
 
@@ -149,12 +149,10 @@ def test_with_splits_and_merges_in_every_sweep() -> None:
 
 @pytest.mark.slow
 def test_a_new_cluster_that_weighs_twice_as_much_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    part = rebind(
-        assignment.choose_part,
-        choose_alone=mutate(assignment.choose_alone, "(1.0 - share) / weigh", "2.0 * (1.0 - share) / weigh"),
-    )
-    table = rebind(moves.assign_table, assign=rebind(assignment.assign, choose_part=part))
-    monkeypatch.setattr(moves, "assign_table", table)
+    alone = mutate(assignment.choose_alone, "(1.0 - share) / weigh", "2.0 * (1.0 - share) / weigh")
+    choices = {name: rebind(getattr(assignment, name), choose_alone=alone) for name in ("choose_look", "choose_act")}
+    assign = rebind(assignment.assign, redraw_part=rebind(assignment.redraw_part, **choices))
+    monkeypatch.setattr(moves, "assign_tables", rebind(moves.assign_tables, assign=assign))
     assert worst_score(ChineseRestaurant(), ("dp", None), 12_000) > REJECT
 
 

@@ -113,7 +113,7 @@ def test_steps_do_not_depend_on_how_many_are_asked_for() -> None:
                 draws += [(kept["z_behavior"][i], kept["agreement"][i], kept["log_joint"][i]) for i in range(len(kept["z"]))]
             if info.last is not None:
                 assert info.last.agreement is not None
-                draws.append((info.last.acts, info.last.agreement.share, made.log_joint(info.last)))
+                draws.append((info.last.acts, info.last.agreement.shares[0], made.log_joint(info.last)))
         assert made.log_joint(state) == pytest.approx(draws[-1][2])
         found.append(draws)
     for one in found[1:]:  # a call that ends early leaves the last of its steps to the next
@@ -135,15 +135,16 @@ def _assign_with(**pieces: Any) -> Any:
 
 def _choosing(old: str, new: str) -> Any:
     """``assign`` with another way to choose one view's column."""
-    part = rebind(assignment.choose_part, choose_alone=mutate(assignment.choose_alone, old, new))
-    return _assign_with(choose_part=part)
+    alone = mutate(assignment.choose_alone, old, new)
+    choices_of = {name: rebind(getattr(assignment, name), choose_alone=alone) for name in ("choose_look", "choose_act")}
+    return _assign_with(redraw_part=rebind(assignment.redraw_part, **choices_of))
 
 
 ASSIGNMENTS = {
     "weights that do not sum to one": lambda: _choosing("(1.0 - share) / weigh_customers(scratch, state)", "1.0 - share"),
-    "the other label does not count": lambda: _choosing("= share, scores[other]", "= 0.5 * share, scores[other]"),
-    "a user who does not agree is one customer": lambda: mutate(
-        assignment.assign, "if part == BOTH or agrees[u] == 0:", "if part != ACT and (part == BOTH or agrees[u] == 0):"
+    "the other label does not count": lambda: _choosing("= share, scratch", "= 0.5 * share, scratch"),
+    "a user who does not agree is one customer": lambda: _assign_with(
+        redraw_part=mutate(assignment.redraw_part, "if agrees[t, u] == 0:", "if is_look and agrees[t, u] == 0:")
     ),
 }
 
@@ -152,7 +153,7 @@ ASSIGNMENTS = {
 @pytest.mark.parametrize("name", ASSIGNMENTS)
 def test_mutant_of_assignments_is_rejected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     by_blocks(monkeypatch)
-    monkeypatch.setattr(moves, "assign_table", rebind(moves.assign_table, assign=ASSIGNMENTS[name]()))
+    monkeypatch.setattr(moves, "assign_tables", rebind(moves.assign_tables, assign=ASSIGNMENTS[name]()))
     assert_rejected("process", n_chains=500)
 
 

@@ -4,6 +4,7 @@ Each takes the place of a move that is compiled whole. Neither the number of thr
 round-off: work is cut into fixed pieces, and sums over blocks are added up in their order.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,13 +36,13 @@ def _redrawn(rng: Any, z: Any, view: Any) -> Any:
 
 def redraw_components(rng: Any, state: WorkingState) -> WorkingState:
     """``moves.components.run``."""
-    return state._replace(views=redrawn_views(rng, state.z, state.z, state))
+    return state._replace(views=redrawn_views(rng, [state.z] * (len(state.views) - 1), state.z, state))
 
 
-def redrawn_views(rng: Any, z: Any, acts: Any, state: WorkingState) -> tuple[Any, ...]:
-    """All views, with components redrawn: observed ones given the labels z (U,), that of behavior given acts (U,)."""
+def redrawn_views(rng: Any, labels: Sequence[Any], acts: Any, state: WorkingState) -> tuple[Any, ...]:
+    """All views, with components redrawn: observed ones given labels (U,) each, that of behavior given acts (U,)."""
     *observed, latent = state.views
-    views = [_redrawn(rng, z, view) for view in observed]
+    views = [_redrawn(rng, z, view) for z, view in zip(labels, observed, strict=True)]
     if supports(type(latent), "redraw_from"):
         latent = _redrawn(rng, acts, latent)
     else:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.behaviors.records import Params, Prior
+from dualview.chains.storage import labels_by_name
 from dualview.engines.base import Engine, Info
 from dualview.engines.gibbs import blocks, steps
 from dualview.engines.gibbs.apart import steps as apart_steps
@@ -57,8 +58,9 @@ class GibbsEngine(Engine):
         """A first state with the clusters z (U,)."""
         n_components = model.partition.n_components or int(z.max()) + 1
         latent, params = (None, {}) if model.likelihood is None else model.likelihood.start(rng)
-        own = None if model.agreement is None else Agreement.full(z.astype(np.int64), model.agreement.start)
-        state = State(z.astype(np.int64), model.partition.start_alpha, {}, latent, params, own)
+        z = z.astype(np.int64)
+        own = Agreement.full(z, [prior.start for prior in model.agreements]) if model.agreements else None
+        state = State(z, model.partition.start_alpha, {}, latent, params, own)
         vectors = model.vectors(state)
         views = {name: view.start(rng, vectors[name], z, n_components) for name, view in model.views.items()}
         if model.pooled and latent is not None:
@@ -128,7 +130,8 @@ class GibbsEngine(Engine):
         after, last = self._finished(rng, model, Finished(done, done.apart.state, before), keep, (terms, conjugate), agreement)
         draws = record_of(model, done.kept, done.n_kept)
         kept = slice(done.n_kept)
-        draws.fixed.update(z_behavior=done.acts[kept], agrees=done.agrees[kept], agreement=done.shares[kept])
+        draws.fixed.update(labels_by_name(done.acts[kept], done.looks[kept], done.agrees[kept]))
+        draws.fixed["agreement"] = done.shares[kept] if len(model.agreements) > 1 else done.shares[kept, 0]
         n_clusters = int(np.count_nonzero(done.apart.state.counts))
         return after, Info(n_clusters, done.apart.state.outcome.n_opened, done.n_steps, draws, last)
 
@@ -222,15 +225,25 @@ class Finished(NamedTuple):
 
 
 def _apart(model: Model, state: State, working: WorkingState) -> Apart:
-    """The working state with a label for each view."""
+    """The working state with a label for each table of features and one for behavior."""
     assert state.agreement is not None
-    prior, (acts, agrees, share) = model.agreement, state.agreement
-    a, b = (prior.a, prior.b) if isinstance(prior, Beta) else (0.0, 0.0)
-    return Apart(working, acts.copy(), agrees.astype(np.int64), float(share), float(a), float(b))
+    acts, looks, agrees, shares = state.agreement
+    priors = np.array([(own.a, own.b) if isinstance(own, Beta) else (0.0, 0.0) for own in model.agreements])
+    looks = looks.copy()
+    working = working._replace(z=looks[0])
+    return Apart(working, acts.copy(), looks, agrees.astype(np.int64), _places(model), shares.copy(), priors)
 
 
 def _agreement(apart: Apart) -> Agreement:
-    return Agreement(apart.acts, apart.agrees.astype(np.bool_), float(apart.share))
+    return Agreement(apart.acts, apart.looks, apart.agrees.astype(np.bool_), apart.shares)
+
+
+def _places(model: Model) -> NDArray[np.int64]:
+    """The table of every observed view of a working state."""
+    views, found = model.views, []
+    for name in _whole_names(model)[:-1]:
+        found += list(views[name].tables) if name in views else [0]
+    return np.array(found, dtype=np.int64)
 
 
 def run_by_blocks(rng: NDArray[np.uint64], working: WorkingState, moves: Sequence[steps.Move]) -> tuple[WorkingState, int]:

@@ -1,4 +1,4 @@
-"""The working state with a label for each view."""
+"""The working state with a label for each table of features and one for behavior."""
 
 from typing import NamedTuple
 
@@ -11,29 +11,26 @@ from dualview.views.verbs import compact_each
 
 
 class Apart(NamedTuple):
-    """state: its z are the labels of the observed views, and its counts are customers. acts (U,): the labels of behavior.
+    """state: its counts are customers, and its z are the labels of the first table, in the memory of looks.
 
-    agrees (U,): 1 for users who have one label for both. share: ρ. a, b: of its Beta prior; 0 where it is known.
+    acts (U,): the labels of behavior. looks (T, U): those of the tables of features. agrees (T, U): 1 for users whose label of
+    a table is that of their behavior by construction. places (V,): the table of each observed view. shares (T,): ρ of each
+    table. priors (T, 2): a and b of its Beta prior; 0 where it is known.
     """
 
     state: WorkingState
     acts: NDArray[np.int64]
+    looks: NDArray[np.int64]
     agrees: NDArray[np.int64]
-    share: float
-    a: float
-    b: float
+    places: NDArray[np.int64]
+    shares: NDArray[np.float64]
+    priors: NDArray[np.float64]
 
 
 @inlined
 def with_state(apart, state):
     """The same labels with another state."""
-    return Apart(state, apart.acts, apart.agrees, apart.share, apart.a, apart.b)
-
-
-@inlined
-def with_share(apart, share):
-    """The same with another ρ."""
-    return Apart(apart.state, apart.acts, apart.agrees, share, apart.a, apart.b)
+    return Apart(state, apart.acts, apart.looks, apart.agrees, apart.places, apart.shares, apart.priors)
 
 
 @compiled
@@ -48,8 +45,9 @@ def compacted(apart):
     for c in range(state.counts.shape[0]):
         if state.counts[c] > 0:
             counts[label[c]] = state.counts[c]
-    for u in range(state.z.shape[0]):
-        state.z[u] = label[state.z[u]]
+    for u in range(apart.acts.shape[0]):
         apart.acts[u] = label[apart.acts[u]]
+        for t in range(apart.looks.shape[0]):
+            apart.looks[t, u] = label[apart.looks[t, u]]
     views = compact_each(state.counts, n_kept, state.views)
     return with_state(apart, with_columns(state, counts, views, state.noises))

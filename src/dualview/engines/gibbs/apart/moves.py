@@ -1,10 +1,10 @@
-"""The moves of a step for users with a label for each view: a twin for each move of ``steps.MOVES``, and ρ."""
+"""The moves of a step for users with several labels: a twin for each move of ``steps.MOVES``, and ρ."""
 
 import numpy as np
 
 from dualview.behaviors.likelihoods.noise import redraw_noises
-from dualview.engines.gibbs.apart.assignment import ROOM, assign
-from dualview.engines.gibbs.apart.labels import compacted, with_share, with_state
+from dualview.engines.gibbs.apart.assignment import assign, fill, room
+from dualview.engines.gibbs.apart.labels import compacted, with_state
 from dualview.engines.gibbs.apart.split_merge import split_and_merge
 from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.engines.gibbs.working import NO_WEIGHT, Outcome, grown, with_columns, with_outcome, with_partition, with_views
@@ -12,7 +12,7 @@ from dualview.numerics.compiling import compiled, inlined
 from dualview.numerics.dispatch import selected, supports
 from dualview.numerics.streams import standard_gamma
 from dualview.partitions.verbs import opens, redraw
-from dualview.views.verbs import move_together, open_columns_each, redraw_each, redraw_latent
+from dualview.views.verbs import move_together, open_columns_each, redraw_by, redraw_latent
 
 
 @inlined
@@ -27,7 +27,7 @@ def together(rng, apart):
 def components(rng, apart):
     """The components of every view, given the labels of that view."""
     state = apart.state
-    observed = redraw_each(rng, state.z, state.views[:-1])
+    observed = redraw_by(rng, apart.looks, apart.places, state.views[:-1])
     latent = redraw_latent(rng, apart.acts, state.terms, state.views[-1])
     return with_state(apart, with_views(state, observed + (latent,)))  # noqa: RUF005
 
@@ -38,7 +38,7 @@ def with_new_columns(rng, n_moves, apart):
     state = apart.state
     if not opens(state.partition):
         return apart
-    n, n_auxiliary, n_room = state.counts.shape[0], state.n_auxiliary, split_merge.ROOM + ROOM + n_moves
+    n, n_auxiliary, n_room = state.counts.shape[0], state.n_auxiliary, split_merge.ROOM + room(apart.looks.shape[0]) + n_moves
     views = open_columns_each(rng, n_auxiliary, n_room, False, state.views)
     counts = np.empty(n + n_auxiliary + n_room, dtype=np.int64)
     for c in range(counts.shape[0]):
@@ -80,18 +80,30 @@ def noises(rng, apart):
     return with_state(apart, with_columns(state, state.counts, state.views, own))
 
 
+@compiled
+def widened(tables):
+    """With as many columns again."""
+    n_tables, n, n_users = tables.shape
+    wide = np.empty((n_tables, 2 * n, n_users))
+    for t in range(n_tables):
+        for c in range(n):
+            for u in range(n_users):
+                wide[t, c, u] = tables[t, c, u]
+    return wide
+
+
 @inlined
-def assign_table(rng, table, offset, auxiliary, apart):
-    """``assign`` for all users of a table, with more columns as they are needed."""
-    u, end = offset, offset + table.shape[1]
+def assign_tables(rng, tables, offset, auxiliary, apart):
+    """``assign`` for all users of tables (T, C, n), with more columns as they are needed."""
+    u, end = offset, offset + tables.shape[2]
     while True:
         n_before = apart.state.outcome.n_opened
-        u, outcome = assign(rng, u, end, table, offset, auxiliary, apart)
+        u, outcome = assign(rng, u, end, tables, offset, auxiliary, apart)
         outcome = Outcome(n_before + outcome.n_opened, outcome.user_without_weight, outcome.verdict)
         apart = with_state(apart, with_outcome(apart.state, outcome))
         if outcome.user_without_weight >= 0 or u == end:
             return apart
-        apart, table = with_state(apart, grown(apart.state)), assignment.widened(table)
+        apart, tables = with_state(apart, grown(apart.state)), widened(tables)
 
 
 @inlined
@@ -104,12 +116,12 @@ def settled(apart):
 
 @inlined
 def assignments(rng, apart):
-    """In place on labels, latent vectors, residuals and noise: all users, of whom there are no more than fit one table."""
+    """In place on labels, latent vectors, residuals and noise: all users, of whom there are no more than fit into a block."""
     apart = with_state(apart, with_outcome(apart.state, Outcome(0, -1, NO_WEIGHT)))
     auxiliary = assignment.auxiliary_columns(apart.state)
-    table = np.empty((apart.state.counts.shape[0], apart.state.z.shape[0]))
-    assignment.fill(table, np.int64(0), np.int64(0), table.shape[0], apart.state)
-    return settled(assign_table(rng, table, np.int64(0), auxiliary, apart))
+    tables = np.empty((apart.looks.shape[0], apart.state.counts.shape[0], apart.acts.shape[0]))
+    fill(tables, np.int64(0), np.int64(0), tables.shape[1], apart)
+    return settled(assign_tables(rng, tables, np.int64(0), auxiliary, apart))
 
 
 @inlined
@@ -134,8 +146,12 @@ def draw_share(rng, agrees, a, b):
 
 @inlined
 def shares(rng, apart):
-    """A new ρ, where it is learnt."""
-    return with_share(apart, draw_share(rng, apart.agrees, apart.a, apart.b) if apart.a > 0.0 else apart.share)
+    """In place: a new ρ of every table where it is learnt."""
+    for t in range(apart.shares.shape[0]):
+        a, b = apart.priors[t]
+        if a > 0.0:
+            apart.shares[t] = draw_share(rng, apart.agrees[t], a, b)
+    return apart
 
 
 MOVES = (together, components, splits, noises, assignments, concentration, shares)

@@ -1,0 +1,125 @@
+"""Joint tests of the sampler where features come as several tables: with one label, and with a label for each of them."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checks import REJECT, LostChainsError, assert_joint, by_blocks, joint_test, mutate, rebind, statistics, worst
+from dualview.columns.layout import Layout
+from dualview.engines.gibbs.apart import assignment, moves
+from dualview.model import Model, Observed, State
+from dualview.partitions.agreement import LEARNT, Beta, KnownAgreement
+from dualview.partitions.pitman_yor import PitmanYor
+from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
+from dualview.views.blocked import BlockedView
+from engines.gibbs import test_joint_tables as tables
+from engines.gibbs.few_users import N_USERS, linked, model
+from engines.gibbs.test_exact_agreement import always_split
+from engines.gibbs.test_joint_agreement import five_steps
+from engines.gibbs.test_joint_behaviors import choices, regression
+
+NUMBERS = Layout(("profile", "activity"), (1, 2), (0, 0))
+
+
+def several(made: Model, agreement: Any = None) -> Model:
+    """One column in one table, two in the other."""
+    return replace(made, features=np.zeros((N_USERS, 3)), layout=NUMBERS, agreement=agreement)
+
+
+def mixed(partition: Any, agreement: Any = None, second: bool = True) -> Model:
+    """A number and a category in each table, some cells missing."""
+    layout = Layout(("profile", "activity"), (1, 1), (1, 1)) if second else Layout(("profile", "activity"), (2, 0), (0, 2))
+    whole = tables.model(partition, tables.regression())
+    (view, codes), factor = (whole.others["categories"].view, whole.others["categories"].vectors), np.diag([1.2, 0.9])
+    intervals = replace(whole.intervals, factor=factor, inverse=np.linalg.inv(factor))  # type: ignore[type-var]
+    others = {"categories": Observed(BlockedView.of_categories(layout, view.shares), codes)}  # type: ignore[attr-defined]
+    return replace(whole, intervals=intervals, others=others, layout=layout, agreement=agreement)
+
+
+MODELS = {
+    "one label, process": lambda: several(model(ChineseRestaurant(), regression(1))),
+    "one label, three clusters": lambda: several(model(FiniteDirichlet(3), choices(1))),
+    "one label, mixed tables": lambda: mixed(ChineseRestaurant()),
+    "process": lambda: several(model(ChineseRestaurant(), regression(1)), LEARNT),
+    "three clusters": lambda: several(model(FiniteDirichlet(3), regression(1)), LEARNT),
+    "Pitman-Yor": lambda: several(model(PitmanYor(0.3), regression(1)), LEARNT),
+    "two priors": lambda: several(model(ChineseRestaurant(), regression(1)), (Beta(4.0, 2.0), KnownAgreement(0.3))),
+    "one table always agrees": lambda: several(model(ChineseRestaurant(), regression(1)), (KnownAgreement(1.0), LEARNT)),
+    "noise by cluster": lambda: several(model(ChineseRestaurant(), regression(1, True)), LEARNT),
+    "pooled": lambda: several(model(ChineseRestaurant(), regression(2), pooled=True), LEARNT),
+    "link": lambda: several(linked(ChineseRestaurant(), regression(1), n_features=3), LEARNT),
+    "mixed tables": lambda: mixed(ChineseRestaurant(), LEARNT),
+    "mixed tables, three clusters": lambda: mixed(FiniteDirichlet(3), LEARNT),
+    "numbers in one table, categories in the other": lambda: mixed(ChineseRestaurant(), LEARNT, second=False),
+}
+FAST = {"process"}
+
+
+def look(made: Model, state: State) -> dict[str, float]:
+    """Statistics of every model, and of drawn cells and shares."""
+    found = statistics(made, state)
+    if made.intervals is not None:
+        cells = np.arctan(state.views["features"].base_parts["cells"])
+        found |= {f"cell {i}": float(value) for i, value in enumerate(cells)}
+        shares = np.exp(state.views["categories"].component_parts["log_shares"])
+        concentrations = state.views["categories"].base_parts["concentrations"]
+        found |= {"share": float(shares[:, 0].mean()), "concentration": float(np.log(concentrations).mean())}
+        codes = made.others["categories"].vectors
+        labels = state.labels("categories")
+        for j in range(2):
+            z = labels if labels.ndim == 1 else labels[made.views["categories"].tables[min(j, len(labels) - 1)]]
+            found[f"alike {j}"] = float((codes[1, j] == codes[2, j]) * (z[1] == z[2]))
+    return found
+
+
+@pytest.mark.parametrize("name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in MODELS])
+def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
+    assert_joint(MODELS[name](), seed=0, look=look)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["process", "mixed tables"])
+def test_by_blocks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    by_blocks(monkeypatch)
+    assert_joint(MODELS[name](), seed=0, look=look)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["process", "Pitman-Yor", "mixed tables"])
+def test_with_many_splits_and_merges(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    by_blocks(monkeypatch)
+    monkeypatch.setattr(moves, "MOVES", tuple(always_split if move is moves.splits else move for move in moves.MOVES))
+    assert_joint(MODELS[name](), seed=0, length=30, step=five_steps, look=look)
+
+
+def _part(old: str, new: str) -> Any:
+    return rebind(assignment.assign, redraw_part=mutate(assignment.redraw_part, old, new))
+
+
+MUTANTS = {
+    "tables that agree stay behind": lambda: rebind(
+        assignment.assign, redraw_part=rebind(assignment.redraw_part, act=mutate(assignment.act, "t != but and ", "t < 0 and "))
+    ),
+    "tables that agree say nothing": lambda: rebind(
+        assignment.assign,
+        redraw_part=rebind(
+            assignment.redraw_part,
+            choose_act=rebind(assignment.choose_act, total_score=mutate(assignment.total_score, "t != but and", "t < 0 and")),
+        ),
+    ),
+    "a table that leaves stays a customer": lambda: _part("if agrees[t, u] == 0:", "if not is_look and agrees[t, u] == 0:"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_mutant_is_rejected(monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
+    by_blocks(monkeypatch)
+    monkeypatch.setattr(moves, "assign_tables", rebind(moves.assign_tables, assign=MUTANTS[mutant]()))
+    try:
+        found = joint_test(MODELS["process"](), seed=0, n_chains=500, look=look)
+    except LostChainsError:
+        return
+    assert worst(found)[1] > REJECT
