@@ -109,11 +109,13 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     link : None or "linear"
         None: given the cluster, features say nothing more about behavior. "linear": latent behavior also depends on the
         features, with slopes that all clusters share: ``posterior_["slopes"]``, in your units.
-    agreement : None, "learnt", float or Beta
+    agreement : None, "learnt", float, Beta or dict of these
         None: users act as they look, in both views they are in the same cluster. "learnt": each user has a cluster by its
         features and one by its behavior; with probability ρ they are the same, and ρ is learnt, with a uniform prior. A
         number: ρ is known. ``Beta(a, b)``: its prior. ``posterior_["agreement"]`` is ρ, ``posterior_["agrees"]`` who agrees,
-        ``posterior_["z_behavior"]`` the clusters by behavior; ``z`` and ``labels_`` are then those by features.
+        ``posterior_["z_behavior"]`` the clusters by behavior; ``z`` and ``labels_`` are then those by features. If features
+        come as several tables, each has a cluster and a ρ of its own, a dict says which (a table it does not name agrees),
+        ``posterior_["z_tables"]`` are the clusters by table, and ``z`` and ``labels_`` those by behavior.
     pooling : None or "cluster"
         None: each user has an individual latent behavior, spread around that of the cluster. "cluster": all users of a cluster
         share one (complete pooling inside clusters), which suits few observations per user. Only the behavior view changes.
@@ -223,8 +225,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
 
         Parameters
         ----------
-        X : array or table (U, D), optional
+        X : array or table (U, D) or dict of these, optional
             Features of the users, as a NumPy array or a pandas, polars or Arrow table; missing cells are NaN, None or NA.
+            Several tables of the same users, ``{"profile": X1, "activity": X2}``, are independent given the cluster; their
+            columns are called profile.age and so on. Predictions take them in the same way.
         y : behavior, optional
             What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes``, ``OrdinalOutcomes``,
             ``PairwiseChoices`` or ``Rankings``.
@@ -323,7 +327,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             partition=partition_process(posterior.partition_process),
             link="linear" if "slopes" in posterior else None,
             pooling=posterior.pooling,
-            agreement=posterior.agreement_prior,
+            agreement=_agreement_of(posterior),
             spread_prior=posterior.spread_prior,
         )
         if posterior.has_features:
@@ -380,7 +384,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         observations = observations_of(post, behavior)
         views = None
         if refit and observations is not None and post.has_features:
-            table = Data(post.features, post.feature_names, None, post.user_ids, post.codebook, post.cells)
+            tables = () if post.layout is None else post.layout.names
+            table = Data(post.features, post.feature_names, None, post.user_ids, post.codebook, post.cells, tables)
             views = [self._refitted(table, seed), self._refitted(Data(None, [], observations, post.user_ids), seed)]
         return checks_of(post, observations, views, seed)
 
@@ -388,7 +393,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         """A short fit to one view, with this estimator's settings for it."""
         unused = {"behavior_prior": None, "pooling": None} if data.behavior is None else {"feature_prior": None}
         short = {"n_warmup": 500, "n_draws": 250, "n_chains": 2, "thin": 1, "keep": "draws", "checkpoint": None}
-        one: Self = clone(self).set_params(link=None, progress=False, random_state=seed, init="kmeans", **short, **unused)
+        one: Self = clone(self).set_params(link=None, agreement=None, progress=False, random_state=seed, init="kmeans")
+        one.set_params(**short, **unused)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             one._draw(modelled(one, data))
@@ -441,6 +447,12 @@ def _with_repeats(data: Data) -> Iterator[None]:
         yield
     except DegenerateError as error:
         raise DegenerateError(data.with_repeats(str(error))) from error
+
+
+def _agreement_of(posterior: Posterior) -> Any:
+    """What ``agreement`` was; by table, where features came as several."""
+    prior, layout = posterior.agreement_prior, posterior.layout
+    return dict(zip(layout.names, prior, strict=True)) if layout is not None and isinstance(prior, tuple) else prior
 
 
 def _many_clusters(n_clusters: int, n_users: int) -> str:

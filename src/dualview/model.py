@@ -51,6 +51,11 @@ class State:
         """The labels of behavior, (U,)."""
         return self.z if self.agreement is None else self.agreement.acts
 
+    @property
+    def roles(self) -> NDArray[np.int64]:
+        """The labels that draws keep as z: those of behavior where several tables have labels of their own."""
+        return self.z if self.agreement is None or len(self.agreement.looks) == 1 else self.agreement.acts
+
     def labels(self, view: str) -> NDArray[np.int64]:
         """The labels of a view, by its name, (U,); of observed ones (T, U) where several tables have labels of their own."""
         if self.agreement is None or len(self.agreement.looks) == 1:

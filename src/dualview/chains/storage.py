@@ -172,7 +172,7 @@ class Store:
             if latent is not None:
                 self.moments = (self.moments or Moments.none(latent)).with_one(latent)
             if self.n_seen % self.times == 0:
-                self._scalars.append(row | self._anchored(state.z, latent))
+                self._scalars.append(row | self._anchored(state.roles, latent))
         if self.every is None or self.n_seen % (self.every * self.times) == 0:
             self._states.append((state, row | per_user))
             if len(self._states) * len(state.z) >= _BATCH:
@@ -245,10 +245,11 @@ def of_tables(values: NDArray[Any]) -> Any:
 def labels_by_name(acts: NDArray[Any], looks: NDArray[Any], agrees: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Labels of behavior (n, U) and of tables (n, T, U), and who agrees (n, T, U), in n draws, as they are kept.
 
-    Where there is one table its labels are those called z, and who agrees is (n, U).
+    With one table z are its labels, and z_behavior those of behavior; with several, z are those of behavior.
     """
-    fixed = {"z_behavior": acts.astype(np.int32), "agrees": agrees if agrees.shape[1] > 1 else agrees[:, 0]}
-    return fixed | ({"z_tables": looks.astype(np.int32)} if looks.shape[1] > 1 else {})
+    if looks.shape[1] == 1:
+        return {"z_behavior": acts.astype(np.int32), "agrees": agrees[:, 0]}
+    return {"z": acts.astype(np.int32), "z_tables": looks.astype(np.int32), "agrees": agrees}
 
 
 def _stacked(rows: list[Row]) -> dict[str, NDArray[Any]]:

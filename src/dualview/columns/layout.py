@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 
 class Layout(NamedTuple):
-    """Tables by name, in order; of each, the dimensions of its numbers in working units and how many nominal columns it has."""
+    """Tables by name, in order. Of each: its columns of numbers, their dimensions in working units, its nominal columns."""
 
     names: tuple[str, ...]
+    n_columns: tuple[int, ...]
     n_dims: tuple[int, ...]
     n_categories: tuple[int, ...]
 
@@ -15,6 +16,11 @@ class Layout(NamedTuple):
     def of_numbers(self) -> list[tuple[int, slice]]:
         """The tables that have numbers, each with the dimensions that are its own."""
         return _blocks(self.n_dims)
+
+    @property
+    def columns(self) -> list[slice]:
+        """The columns of each table's numbers, for the tables of :attr:`of_numbers`."""
+        return [own for _, own in _blocks(self.n_columns)]
 
     @property
     def of_categories(self) -> list[tuple[int, slice]]:
@@ -28,7 +34,7 @@ class Layout(NamedTuple):
     @classmethod
     def from_json(cls, values: dict[str, list[Any]]) -> "Layout":
         """What :meth:`to_json` gave."""
-        return cls(tuple(values["names"]), tuple(values["n_dims"]), tuple(values["n_categories"]))
+        return cls(*(tuple(values[name]) for name in cls._fields))
 
 
 def _blocks(sizes: Sequence[int]) -> list[tuple[int, slice]]:

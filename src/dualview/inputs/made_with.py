@@ -29,7 +29,7 @@ def made_with(estimator: Any, data: Data, labels: NDArray[np.int64] | None = Non
         made["alpha"] = partition.alpha_prior
     if partition.process is not None:
         made["partition"] = partition.process
-    agreement = agreement_text(estimator.agreement)
+    agreement = agreement_text(estimator.agreement, data.tables)
     if agreement is not None:
         made["agreement"] = agreement
     others = setting_names(Settings, "if changed")

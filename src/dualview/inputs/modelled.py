@@ -18,7 +18,7 @@ from dualview.inputs.data import Data
 from dualview.inputs.features import check_room, feature_units, warn_of_many_features, warn_of_ties
 from dualview.inputs.several_tables import cells_in, columns_of, layout_of
 from dualview.model import Model, Observed
-from dualview.partitions.agreement import agreement_prior
+from dualview.partitions.agreement import agreement_priors, agreement_text
 from dualview.partitions.alpha import concentration
 from dualview.partitions.choice import PartitionNames, partition_names, partition_prior
 from dualview.posterior import Posterior
@@ -56,8 +56,9 @@ class Modelled:
         made = Posterior.from_records(records, self.units, self.model.likelihood, self.coords, self.partition, length)
         if self.model.likelihood is not None:
             made = made.with_spread_prior(self.model.spread_prior)
-        if self.model.agreement is not None:
-            made = made.with_agreement_prior(str(self.model.agreement))
+        agreement = agreement_text(self.model.agreement, self.data.tables)
+        if agreement is not None:
+            made = made.with_agreement_prior(agreement)
         if self.model.layout is not None:
             made = made.with_layout(self.model.layout)
         return made if self.data.codebook is None else made.with_codebook(self.data.codebook)
@@ -99,7 +100,7 @@ def modelled(estimator: Any, data: Data) -> Modelled:
         spread_prior=estimator.spread_prior,
         others=others,
         intervals=intervals,
-        agreement=agreement_prior(estimator.agreement),
+        agreement=agreement_priors(estimator.agreement, data.tables),
         layout=layout,
     )
     names = partition_names(estimator.n_clusters, estimator.alpha, estimator.partition)

@@ -3,13 +3,14 @@
 import numbers as abstract
 import os
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from dualview.chains.schedule import check_length
 from dualview.checks import positive_number, whole_number
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
-from dualview.partitions.agreement import agreement_prior
+from dualview.partitions.agreement import agreement_prior, agreement_priors
 from dualview.partitions.alpha import concentration
 from dualview.partitions.choice import partition_process
 from dualview.posterior.diagnostics import check_enough
@@ -35,7 +36,7 @@ def check_parameters(estimator: Any) -> None:
     if estimator.engine == "gibbs" and not settings_of(estimator).is_fixed:
         check_enough(estimator.n_draws, estimator.n_chains)
     concentration(estimator.alpha)
-    if agreement_prior(estimator.agreement) is not None:
+    if isinstance(estimator.agreement, Mapping) or agreement_prior(estimator.agreement) is not None:
         _check_agreement(estimator)
     if partition_process(estimator.partition) is not None and estimator.n_clusters is not None:
         raise InputError(
@@ -89,7 +90,7 @@ def check_use(estimator: Any, data: Data) -> None:
     if estimator.link is not None and (not data.has_features or data.behavior is None):
         missing = "a behavior" if data.has_features else "features X"
         raise InputError(f'link="linear" joins features and behavior; this fit lacks {missing}. Give both, or link=None.')
-    if agreement_prior(estimator.agreement) is not None and (not data.has_features or data.behavior is None):
+    if agreement_priors(estimator.agreement, data.tables) is not None and (not data.has_features or data.behavior is None):
         missing = "a behavior" if data.has_features else "features X"
         raise InputError(f"agreement compares features and behavior; this fit lacks {missing}. Give both, or agreement=None.")
     if data.tables:

@@ -105,7 +105,8 @@ def layout_of(tables: Sequence[str], codebook: Columns | None, names: Sequence[s
     if empty:
         used = sorted({table_of(column) for column in [*names, *nominal]})
         raise InputError(f"Table {empty[0]!r} of X has no column left that varies; {', '.join(used)} has. Leave it out.")
-    return Layout(tuple(tables), tuple(int(n) for n in n_dims), tuple(counts))
+    n_columns = [sum(table_of(column) == name for column in names) for name in tables]
+    return Layout(tuple(tables), tuple(n_columns), tuple(int(n) for n in n_dims), tuple(counts))
 
 
 def table_of(column: str) -> str:

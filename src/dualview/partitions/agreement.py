@@ -8,7 +8,7 @@ with a ρ of its own. agrees (T, U): who does by construction; two labels that w
 import math
 import numbers as abstract
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -156,10 +156,43 @@ def agreement_prior(value: Any) -> AgreementPrior | None:
     raise InputError(f"agreement must be {wanted}; got {value!r}.")
 
 
-def agreement_text(value: Any) -> str | None:
+def agreement_priors(value: Any, tables: Sequence[str] = ()) -> AgreementPrior | tuple[AgreementPrior, ...] | None:
+    """The prior that ``agreement`` stands for, or one for each of several tables; None where all views share all labels.
+
+    value may name some tables, {"profile": 0.9, "activity": "learnt"}, or be that in words; the others agree.
+    """
+    found = _by_table(value)
+    if isinstance(found, tuple):
+        return found
+    if not isinstance(found, Mapping):
+        prior = agreement_prior(found)
+        return prior if prior is None or not tables else (prior,) * len(tables)
+    unknown = [name for name in found if name not in tables]
+    if unknown:
+        known = f"X has the tables {', '.join(tables)}" if tables else "X is one table"
+        raise InputError(f"agreement names the table {unknown[0]!r}, and {known}.")
+    priors = [agreement_prior(found.get(name)) for name in tables]
+    if all(prior is None for prior in priors):
+        return None
+    return tuple(KnownAgreement(1.0) if prior is None else prior for prior in priors)
+
+
+def _by_table(value: Any) -> Any:
+    """What is given by table as a mapping; else what it is."""
+    if not isinstance(value, str) or "=" not in value:
+        return value
+    pairs = [part.split("=", 1) for part in value.split(";")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise InputError(f"agreement by table is NAME=VALUE;NAME=VALUE; got {value!r}.")
+    return {name.strip(): own.strip() for name, own in pairs}
+
+
+def agreement_text(value: Any, tables: Sequence[str] = ()) -> str | None:
     """What ``agreement`` stands for in words, the same for all that mean the same; None for full agreement."""
-    prior = agreement_prior(value)
-    return None if prior is None else str(prior)
+    prior = agreement_priors(value, tables)
+    if not isinstance(prior, tuple):
+        return None if prior is None else str(prior)
+    return ";".join(f"{name}={own}" for name, own in zip(tables, prior, strict=True))
 
 
 def draw_labels(

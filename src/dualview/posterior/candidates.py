@@ -13,6 +13,7 @@ from dualview.posterior.disagreement import Customers
 from dualview.posterior.followed import followed, slopes_of
 from dualview.posterior.fresh import Component, FreshBlocks, FreshClusters
 from dualview.posterior.posterior import Posterior
+from dualview.posterior.several_looks import SeveralLooks
 from dualview.posterior.stacked import solved, spread, times
 from dualview.posterior.user_cells import N_POINTS, Gaussians, Pattern, UserCells
 from dualview.views.gaussian import density as densities
@@ -61,7 +62,8 @@ class Candidates:
         self.component = np.concatenate([np.arange(len(owner)), np.full(n_draws * n_fresh, -1)])[order]
         self.first = np.searchsorted(self.draw, np.arange(n_draws))
         self.known = self.component >= 0
-        self.share = post.flat("agreement") if "agreement" in post else None
+        self.share = post.flat("agreement") if "agreement" in post and "z_tables" not in post else None
+        self.may_disagree = "agreement" in post
         self.pooled = post.pooling is not None
         self.n_latent = post.units["behavior"].n_dims if "behavior" in post.units else 0
         self._views = {view: self._rows_of(rng, view) for view in post.units if f"{view}.factors" in table}
@@ -99,7 +101,12 @@ class Candidates:
             return np.asarray(np.log(self.weight / self.total[self.draw]))
 
     def log_features(self, x: Features | None, n_users: int) -> Array:
-        """ln p(a_j | row), (J, R); 0 without a feature view. x in working units, or cells."""
+        """ln p(a_j | row), (J, R); 0 without a feature view. x in working units, or cells.
+
+        Where several tables of features have labels of their own, rows are those of behavior, and this is what all tables say.
+        """
+        if self._looks is not None:
+            return self._looks.log_features(self._log_tables(x, n_users))
         if isinstance(x, UserCells):
             return self._log_cells(x)
         if x is None or "features" not in self._views:
@@ -109,6 +116,67 @@ class Candidates:
         result[:, self.known] = densities.log_likelihood(x, *known)
         if fresh is not None:
             result[:, ~self.known] = [fresh.log_density(own) for own in x]
+        return result
+
+    @property
+    def has_several_looks(self) -> bool:
+        """Whether several tables of features have labels of their own."""
+        return "z_tables" in self._post
+
+    @cached_property
+    def _looks(self) -> SeveralLooks | None:
+        """How labels of several tables go with behavior; None where there is one label for all."""
+        if "z_tables" not in self._post:
+            return None
+        if self._post.partition_process is not None:
+            raise InputError(
+                "New users cannot be predicted where several tables of features may disagree with behavior and the partition "
+                f"is {self._post.partition_process}: fit with a Dirichlet process, with n_clusters, or agreement=None."
+            )
+        shares = self._post.flat("agreement")
+        return SeveralLooks(self.weight, self.total, self.draw, self.first, shares)
+
+    def _log_tables(self, x: Features | None, n_users: int) -> list[Array]:
+        """ln p(vectors of each table | row), (J, R) each."""
+        layout = self._post.layout
+        assert layout is not None
+        found = [np.zeros((n_users, len(self.draw))) for _ in layout.names]
+        if x is None:
+            return found
+        for (table, own), columns in zip(layout.of_numbers, layout.columns, strict=True):
+            if isinstance(x, UserCells):
+                found[table] += self._log_gaussian_cells(x.columns(columns, own), own)
+            else:
+                found[table] += self._log_vectors(x[:, own], own)
+        if self._categories is not None and isinstance(x, UserCells):
+            for table, own in layout.of_categories:
+                codes = np.full_like(x.cells.codes, -1)
+                codes[:, own] = x.cells.codes[:, own]
+                found[table] += self._categories.log_probability(codes)
+        return found
+
+    def _log_vectors(self, x: Array, own: slice) -> Array:
+        """ln p(vectors in some dimensions, a block | row), (J, R)."""
+        known, fresh = self._views["features"]
+        result = np.empty((len(x), len(self.draw)))
+        means, factors = (np.ascontiguousarray(part) for part in (known.means[:, own], known.factors[:, own, own]))
+        result[:, self.known] = densities.log_likelihood(np.ascontiguousarray(x), means, factors)
+        if isinstance(fresh, FreshBlocks):
+            result[:, ~self.known] = [fresh.block(own).log_density(one) for one in x]
+        return result
+
+    def _log_gaussian_cells(self, x: UserCells, own: slice) -> Array:
+        """ln p(Gaussian cells, in some dimensions | row), (J, R): those that are missing are integrated out."""
+        result = np.zeros((len(x), len(self.draw)))
+        complete = np.flatnonzero(x.complete)
+        if len(complete):
+            result[complete] = self._log_vectors(x.vectors()[complete], own)
+        for pattern in x.patterns():
+            for rows in self._blocks(pattern):
+                means, roots = self.gaussians(rows)
+                sequence = pattern.sequence(Gaussians(means[:, own], roots[:, own, own]))
+                for place, user in enumerate(pattern.users):
+                    result[user, rows] = pattern.log_density(sequence, place, self._shifts[rows])
         return result
 
     def _log_cells(self, x: UserCells) -> Array:
@@ -189,7 +257,7 @@ class Candidates:
 
     def require_cells(self, x: Features | None) -> None:
         """A link needs exact cells where users need not act as they look: what it adds depends on both clusters at once."""
-        if self.share is not None and self.has_link and isinstance(x, UserCells) and not x.complete.all():
+        if self.may_disagree and self.has_link and isinstance(x, UserCells) and not x.complete.all():
             raise InputError(
                 "Latent behavior that follows features by a link cannot be predicted for users with missing or inexact "
                 "cells where users need not act as they look: give complete rows, or fit with agreement=None or link=None."

@@ -1,9 +1,10 @@
 """Users who look like one cluster and act like another, in a table and in words."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from dualview.posterior.partition import Labels
 
@@ -28,8 +29,27 @@ def table(looks: Labels, acts: Labels) -> pd.DataFrame:
 
 def disagreements(post: "Posterior", least: float) -> pd.DataFrame:
     """Users whose labels differ with at least this probability, and in the estimate: user, looks, acts, probability."""
-    apart = (post.flat("z") != post.flat_acts).mean(axis=0)
-    table = {"looks": post.partition(), "acts": post.behavior_partition(), "probability": apart}
+    if "z_tables" in post:
+        assert post.layout is not None
+        found = []
+        for table in post.layout.names:
+            own = _disagreeing(post, least, _looks(post, table), post.table_partition(table))
+            own.insert(0, "table", table)
+            found.append(own)
+        return pd.concat(found, ignore_index=True)
+    return _disagreeing(post, least, post.flat("z"), post.partition())
+
+
+def _looks(post: "Posterior", table: str | None) -> NDArray[Any]:
+    """Labels by features in all draws, (S, U)."""
+    if table is None or post.layout is None:
+        return post.flat("z")
+    return np.asarray(post.flat("z_tables")[:, post.layout.names.index(table)])
+
+
+def _disagreeing(post: "Posterior", least: float, looks: NDArray[Any], estimate: Labels) -> pd.DataFrame:
+    apart = (looks != post.flat_acts).mean(axis=0)
+    table = {"looks": estimate, "acts": post.behavior_partition(), "probability": apart}
     found = pd.DataFrame({"user": post.tree["posterior"].coords["user"].values, **table})
     chosen = found[(apart >= least) & (found["looks"] != found["acts"])]
     return chosen.sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)
@@ -39,29 +59,40 @@ def text(post: "Posterior", noun: str = "cluster") -> str | None:
     """How many users act as they look, and which do not; None where the fit did not ask."""
     if "agreement" not in post:
         return None
-    same = (post.flat("z") == post.flat("z_behavior")).mean(axis=1)
+    found = post.disagreements()
+    if "z_tables" not in post:
+        return _text(post, noun, None, found)
+    assert post.layout is not None
+    return " ".join(_text(post, noun, table, found[found["table"] == table]) for table in post.layout.names)
+
+
+def _text(post: "Posterior", noun: str, table: str | None, found: pd.DataFrame) -> str:
+    """The same of one table of features."""
+    same = (_looks(post, table) == post.flat_acts).mean(axis=1)
     low, high = np.quantile(same, [0.025, 0.975])
     first = (
-        f"{same.mean():.0%} of the users act as they look (95 % interval {low:.0%} to {high:.0%}; ρ, the probability of having "
-        f"one label for both views, {_share(post)})."
+        f"{'' if table is None else f'By {table}, '}{same.mean():.0%} of the users act as they look (95 % interval {low:.0%} "
+        f"to {high:.0%}; ρ, the probability of having one label for both views, {_share(post, table)})."
     )
-    found = post.disagreements()
     if not len(found):
         return f"{first} No single user probably acts otherwise."
     groups = found.groupby(["looks", "acts"])["probability"].agg(["size", "mean"]).sort_values("size", ascending=False)
-    n_looks = int(post.partition().max()) + 1
+    looks = post.partition() if table is None else post.table_partition(table)
+    n_looks = int(looks.max()) + 1
     named = [
-        f"{_users(n)} like {noun} {looks} and {_acting(noun, acts, n_looks, n)} (probability {mean:.2f} on average)"
-        for looks, acts, n, mean in groups.head(_MOST_NAMED).reset_index().itertuples(index=False)
+        f"{_users(n)} like {noun} {look} and {_acting(noun, acts, n_looks, n)} (probability {mean:.2f} on average)"
+        for look, acts, n, mean in groups.head(_MOST_NAMED).reset_index().itertuples(index=False)
     ]
     rest = len(groups) - _MOST_NAMED
     more = f"; and {rest} more such pairs of {noun}s" if rest > 0 else ""
     return f"{first} {len(found)} of {post.n_users} probably do not: {'; '.join(named)}{more}."
 
 
-def _share(post: "Posterior") -> str:
-    low, high = post.interval("agreement")
-    median = float(np.median(post.flat("agreement")))
+def _share(post: "Posterior", table: str | None) -> str:
+    shares = post.flat("agreement")
+    if table is not None and post.layout is not None:
+        shares = shares[:, post.layout.names.index(table)]
+    low, median, high = np.quantile(shares, [0.025, 0.5, 0.975])
     return f"is given, {median:.2f}" if low == high else f"is {median:.2f}, {low:.2f} to {high:.2f}"
 
 

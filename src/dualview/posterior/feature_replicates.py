@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.posterior.category_shares import nominal_view
+from dualview.posterior.user_rows import components_of, rows_of_category
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior
@@ -46,15 +47,18 @@ def recorded(post: "Posterior", vectors: Array) -> Array:
 
 
 def given_clusters(rng: np.random.Generator, post: "Posterior", rows: NDArray[np.int64]) -> dict[str, Array]:
-    """Replicates for users in clusters that are rows (S, U) of the table of components, by variable."""
+    """Replicates for users in clusters that are rows (T, S, U) of the table of components, by variable."""
     table, found = post.components, {}
     if "features" in post.units:
-        means, factors = table["features.means"][rows], table["features.factors"][rows]
+        means, factors = components_of(post, rows)
         away = np.linalg.solve(np.swapaxes(factors, -1, -2), rng.standard_normal(means.shape)[..., None])[..., 0]
         found["features"] = recorded(post, means + away)
     if "categories.log_shares" in table:
         starts, logs = nominal_view(post).starts, table["categories.log_shares"]
-        columns = [_levels(rng, np.exp(logs[:, low:high]), rows) for low, high in pairwise(starts)]
+        columns = [
+            _levels(rng, np.exp(logs[:, low:high]), rows_of_category(post, rows, column))
+            for column, (low, high) in enumerate(pairwise(starts))
+        ]
         found["codes"] = np.stack(columns, axis=-1)
     return found
 

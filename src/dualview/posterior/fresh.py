@@ -130,6 +130,10 @@ class FreshBlocks:
         self.blocks = [FreshClusters(rng, block_of(base, b, own), n_fresh) for b, own in enumerate(blocks)]
         self.draw = self.blocks[0].draw
 
+    def block(self, own: slice) -> FreshClusters:
+        """That of some dimensions."""
+        return self.blocks[self._places.index(own)]
+
     def log_density(self, x: Array) -> Array:
         """ln p(x | row) of one vector x (D,), (N m,)."""
         return np.asarray(sum(block.log_density(x[own]) for block, own in zip(self.blocks, self._places, strict=True)))

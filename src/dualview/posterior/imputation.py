@@ -15,6 +15,7 @@ from dualview.errors import InputError
 from dualview.posterior.category_shares import nominal_view
 from dualview.posterior.new_users import NewUsers
 from dualview.posterior.posterior import Posterior
+from dualview.posterior.user_rows import rows_by_table, rows_of_category
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -202,8 +203,8 @@ def imputed_of_fit(rng: np.random.Generator, post: Posterior) -> Imputation:
 def _shares_of_user(post: Posterior, user: int, column: int) -> Array:
     """θ of a nominal column in a user's cluster, in every draw, (S, L)."""
     table, starts = post.components, nominal_view(post).starts
-    z = post.flat("z")[:, user]
-    rows = np.searchsorted(table["owner"], np.arange(len(z))) + z
+    by_table = rows_by_table(post, np.arange(post.n_chains * post.n_draws))[:, :, user : user + 1]
+    rows = rows_of_category(post, by_table, column)[:, 0]
     return np.asarray(np.exp(table["categories.log_shares"][rows, starts[column] : starts[column + 1]]))
 
 

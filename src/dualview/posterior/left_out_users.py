@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence
+from dualview.errors import InputError
 from dualview.posterior.candidates import Candidates, Features
 from dualview.posterior.disagreement import Customers
 from dualview.posterior.left_out import LatentPriors
@@ -39,6 +40,11 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
     """The densities in up to ``MOST_DRAWS`` draws, evenly spread."""
     per_chain = np.linspace(0, post.n_draws - 1, min(post.n_draws, max(1, MOST_DRAWS // post.n_chains))).round().astype(int)
     chosen = (np.arange(post.n_chains)[:, None] * post.n_draws + per_chain).ravel()
+    if "z_tables" in post:
+        raise InputError(
+            "Users cannot be left out one at a time where several tables of features may disagree with behavior. Score "
+            "observations, or fit with agreement=None."
+        )
     candidates = Candidates(post)
     rows = _Rows(candidates, chosen, post.flat("noise_precision") if "noise_precision" in post else None)
     x = _features(post)

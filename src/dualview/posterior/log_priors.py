@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dualview.model import Model
 from dualview.numerics.hyperprior import Hyperprior
-from dualview.partitions.agreement import Beta
+from dualview.partitions.agreement import LEARNT, Beta
 from dualview.partitions.concentration import log_alpha_prior
 from dualview.posterior.fresh import Base, block_of
 from dualview.views import BlockedView, GaussianView, NominalView, SharedVectorView
@@ -45,8 +45,10 @@ def log_priors(post: "Posterior", model: Model) -> dict[str, Array]:
     if model.likelihood is not None:
         reported = {name: post.flat(name) for name in _OF_LIKELIHOODS if name in post}
         found |= model.likelihood.log_priors(reported, post.flat_acts)
-    if isinstance(model.agreement, Beta):
-        found["agreement"] = np.array([model.agreement.log_density(share) for share in post.flat("agreement")])
+    learnt = [(t, own) for t, own in enumerate(model.agreements) if isinstance(own, Beta) and own != LEARNT]  # that is flat
+    if learnt:
+        shares = post.flat("agreement").reshape(-1, len(model.agreements))
+        found["agreement"] = np.array([sum(own.log_density(row[t]) for t, own in learnt) for row in shares])
     return found
 
 

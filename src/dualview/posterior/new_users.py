@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence, UserNoise
-from dualview.errors import DataWarning
+from dualview.errors import DataWarning, InputError
 from dualview.outcomes import NormalMixture
 from dualview.posterior.candidates import MOST_CELLS, SEED, Candidates, Features, OpenedFeatures, gaussians_of
 from dualview.posterior.fresh import Component
@@ -226,6 +226,11 @@ class NewUsers:
     def clusters_of(self, rng: np.random.Generator, user: int, n: int) -> "ClustersOf":
         """Rows (n,) of one user, whose features are cells, by their weights."""
         assert isinstance(self._x, UserCells)
+        if self._candidates.has_several_looks:
+            raise InputError(
+                "Cells of new users cannot be filled in where several tables of features may disagree with behavior: fit with "
+                "agreement=None, or include the users in the fit."
+            )
         users = slice(user, user + 1)
         log_weights = self._log_weights(users)
         self._warn_of_few_draws(users, log_weights)
@@ -290,6 +295,11 @@ class NewUsers:
         those who follow.
         """
         rows, arrivals = self._candidates, Arrivals(self._candidates)
+        if rows.has_several_looks and len(members) > 1:
+            raise InputError(
+                "Outcomes of several new users together cannot be predicted where several tables of features may disagree with "
+                "behavior: predict them for one new user at a time, or fit with agreement=None."
+            )
         fresh_look, fresh_act = ~rows.known, ~rows.known
         latent_means, latent_covariances = (part.copy() for part in rows.latent)
         if rows.pooled:  # two who meet in a fresh cluster have the same vector there

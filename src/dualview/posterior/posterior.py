@@ -22,7 +22,7 @@ from dualview.checks import interval_ends
 from dualview.columns import Cells, Columns
 from dualview.columns.layout import Layout
 from dualview.errors import InputError
-from dualview.partitions.agreement import AgreementPrior, agreement_prior
+from dualview.partitions.agreement import AgreementPrior, agreement_priors
 from dualview.partitions.choice import PartitionNames, partition_prior
 from dualview.partitions.priors import PartitionPrior
 from dualview.posterior import crossings, diagnostics, files
@@ -123,15 +123,16 @@ class Posterior:
         return str(self._tree.attrs.get("spread_prior", "paper"))  # the only one there was
 
     def with_agreement_prior(self, text: str) -> "Posterior":
-        """The posterior with the prior of the share of users who act as they look, in words."""
+        """The posterior with the prior of the share of users who act as they look, in words; by table, where these have one."""
         tree = self._tree.copy()
         tree.attrs["agreement"] = text
         return Posterior(tree, self.observations)
 
     @property
-    def agreement_prior(self) -> AgreementPrior | None:
-        """The prior of the share of users who act as they look; None where all do."""
-        return agreement_prior(self._tree.attrs.get("agreement"))
+    def agreement_prior(self) -> AgreementPrior | tuple[AgreementPrior, ...] | None:
+        """The prior of the share of users who act as they look, or one for each table of features; None where all do."""
+        text = self._tree.attrs.get("agreement")
+        return agreement_priors(text, () if self.layout is None else self.layout.names)
 
     def with_layout(self, layout: Layout) -> "Posterior":
         """The posterior with which features belong to which table."""
@@ -371,27 +372,54 @@ class Posterior:
 
         Numbers that :meth:`partition` does not have are of clusters that somebody acts like and nobody looks like.
         """
+        if "z_behavior" not in self:
+            return self.partition(method)
         return self._estimated(method)[-self.n_users :].copy()
 
+    def table_partition(self, table: str, method: str = partitions.DEFAULT) -> partitions.Labels:
+        """The same by one of several tables of features, which have labels of their own, by its name."""
+        if self.layout is None or table not in self.layout.names:
+            known = "came as one table" if self.layout is None else f"came as {', '.join(self.layout.names)}"
+            raise InputError(f"There is no table {table!r} of features: they {known}.")
+        if "z_tables" not in self:
+            return self.partition(method)
+        first = (1 + self.layout.names.index(table)) * self.n_users
+        return self._estimated(method)[first : first + self.n_users].copy()
+
     def _estimated(self, method: str) -> partitions.Labels:
-        """The estimate for all labels together, (U,); where views may disagree those by features, then those by behavior."""
+        """The estimate for all labels together, (U,); where views may disagree those by features, then those by behavior.
+
+        Where several tables have labels of their own, those by behavior come first, then those by each table.
+        """
         if method not in self._partitions:
-            z = self.flat("z") if "z_behavior" not in self else np.hstack([self.flat("z"), self.flat("z_behavior")])
+            labels = [self.flat("z")]
+            if "z_behavior" in self:
+                labels.append(self.flat("z_behavior"))
+            if "z_tables" in self:
+                labels += list(np.moveaxis(self.flat("z_tables"), 1, 0))
+            z = np.hstack(labels)
             found = partitions.by_size(z[partitions.dahl(z)]) if method == "dahl" else partitions.least_loss(z, method)
-            self._partitions[method] = found if "z_behavior" not in self else crossings.renumbered(found, self.n_users)
+            self._partitions[method] = found if len(labels) == 1 else crossings.renumbered(found, self.n_users)
         return self._partitions[method]
 
     def disagreements(self, least: float = 0.5) -> pd.DataFrame:
         """Users who look like one cluster and act like another, with a probability of at least ``least``.
 
-        Columns: user, looks, acts (clusters of the estimate), probability (that the two differ). Empty unless the fit had
-        ``agreement``.
+        Columns: user, looks, acts (clusters of the estimate), probability (that the two differ), and before them table, where
+        features came as several. Empty unless the fit had ``agreement``.
         """
         return crossings.disagreements(self, least)
 
-    def crossings(self) -> pd.DataFrame:
-        """Users by the cluster they look like (rows) and the one they act like (columns), both of the estimate."""
-        return crossings.table(self.partition(), self.behavior_partition())
+    def crossings(self, table: str | None = None) -> pd.DataFrame:
+        """Users by the cluster they look like (rows) and the one they act like (columns), both of the estimate.
+
+        table: the table of features by whose clusters they look, where these have labels of their own.
+        """
+        if "z_tables" in self and table is None:
+            names = ", ".join(() if self.layout is None else self.layout.names)
+            raise InputError(f"Each table of features has labels of its own: say which table, of {names}.")
+        looks = self.partition() if table is None else self.table_partition(table)
+        return crossings.table(looks, self.behavior_partition())
 
     @cached_property
     def _partitions(self) -> dict[str, partitions.Labels]:

@@ -17,6 +17,7 @@ from dualview.behaviors.records import LeftOut
 from dualview.posterior.left_out import LatentPriors
 from dualview.posterior.observed_cells import complete_features
 from dualview.posterior.posterior import Posterior
+from dualview.posterior.user_rows import components_of, rows_by_table
 
 Array = NDArray[np.float64]
 
@@ -48,28 +49,27 @@ def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> R
     found: dict[str, Any] = {"z": post.flat("z")[draws].astype(np.int64)}
     if "alpha" in post:
         found["alpha"] = post.flat("alpha")[draws]
-    begins = np.searchsorted(post.components["owner"], draws)[:, None]
-    rows, acting = begins + found["z"], begins + post.flat_acts[draws]
+    acting = np.searchsorted(post.components["owner"], draws)[:, None] + post.flat_acts[draws]
     features = complete_features(post, draws)
     if features is not None:
-        found["features"] = _standardised(post, "features", post.units["features"].to_working(features), rows)
+        own = components_of(post, rows_by_table(post, draws))
+        found["features"] = _standardised(post.units["features"].to_working(features), *own)
     if behavior is not None:
         units = post.units["behavior"]
         if post.pooling is None:
             vectors = post.flat("latent")[draws].reshape(len(draws), post.n_users, -1)
             shifts = LatentPriors(post).shifts(draws)
-            found["latent"] = _standardised(post, "behavior", units.to_working(vectors - shifts), acting)
+            means, factors = (post.components[f"behavior.{part}"][acting] for part in ("means", "factors"))
+            found["latent"] = _standardised(units.to_working(vectors - shifts), means, factors)
         left_out = behavior.left_out()
         if left_out is not None:
             found["outcomes"], found["replicates"] = _of_outcomes(rng, post, behavior, left_out, draws)
     return Residuals(**found)
 
 
-def _standardised(post: Posterior, view: str, vectors: Array, rows: NDArray[np.int64]) -> Array:
+def _standardised(vectors: Array, means: Array, factors: Array) -> Array:
     """Tᵀ(x − μ) of vectors in working units, (U, D) or (S, U, D), under their clusters, (S, U, D)."""
-    table = post.components
-    away = vectors - table[f"{view}.means"][rows]
-    return np.asarray((np.swapaxes(table[f"{view}.factors"][rows], -1, -2) @ away[..., None])[..., 0])
+    return np.asarray((np.swapaxes(factors, -1, -2) @ (vectors - means)[..., None])[..., 0])
 
 
 def _of_outcomes(

@@ -35,9 +35,13 @@ def scalars(post: "Posterior", n_anchors: int) -> dict[str, Array]:
 
 def _of_agreement(post: "Posterior") -> dict[str, Array]:
     """The share of users who agree, and whether users act alike who do so in some draws only; nothing where all agree."""
-    if "z_behavior" not in post or post.summary is not None:
+    if "agrees" not in post or post.summary is not None:
         return {}
-    acts, result = post["z_behavior"], {"share of users who agree": post["agrees"].mean(axis=2)}
+    agrees = post["agrees"].mean(axis=-1)
+    if "z_behavior" not in post:
+        names = () if post.layout is None else post.layout.names
+        return {f"share of users who agree by {name}": agrees[..., t] for t, name in enumerate(names)}
+    acts, result = post["z_behavior"], {"share of users who agree": agrees}
     for i, j in anchor_pairs(acts.reshape(-1, acts.shape[2])):
         together = (acts[..., i] == acts[..., j]).astype(float)
         if np.ptp(together) > 0:
@@ -85,7 +89,7 @@ def _some_of(post: "Posterior", name: str, n_anchors: int) -> dict[str, Array]:
 def _common(post: "Posterior") -> dict[str, Array]:
     """What all users have in common."""
     result: dict[str, Array] = {}
-    skipped = {"z", "z_behavior", "agrees", "latent", "features.cells", "group_effects"}
+    skipped = {"z", "z_behavior", "z_tables", "agrees", "latent", "features.cells", "group_effects"}
     logarithms = {"alpha", "noise_precision", "typical_noise_precision", "degrees_of_freedom", "slope_precision"}
     logarithms |= {"base_dof", "base_precision", "base_covariance"}
     summary = post.summary

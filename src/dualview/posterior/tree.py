@@ -28,6 +28,7 @@ from dualview.posterior.category_shares import nominal_view
 from dualview.posterior.log_priors import log_priors
 from dualview.posterior.rebuilt import observations_of, rebuilt_model
 from dualview.posterior.user_cells import UserCells, log_gaussian_cells
+from dualview.posterior.user_rows import components_of, rows_by_table, rows_of_category
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior
@@ -260,14 +261,12 @@ class _Maker:
 
     def _clusters(self) -> tuple[Array, Array]:
         """Means (S, U, D) and precision factors (S, U, D, D) of the kept users' clusters in the feature view, working units."""
-        table = self._post.components
-        return table["features.means"][self._rows], table["features.factors"][self._rows]
+        return components_of(self._post, self._rows)
 
     @property
     def _rows(self) -> NDArray[np.int64]:
-        """The kept users' clusters in the kept draws, as rows of the table of components, (S, U)."""
-        first = np.searchsorted(self._post.components["owner"], self._flat_draws)
-        return np.asarray(first[:, None] + self._post.flat("z")[self._flat_draws][:, self._users])
+        """The clusters that kept users look like in the kept draws, as rows of the table of components, (T, S, U)."""
+        return rows_by_table(self._post, self._flat_draws)[:, :, self._users]
 
     def _log_likelihood(self) -> xr.Dataset:
         """Of every outcome given the latent behavior, and of every user's features given the cluster."""
@@ -284,16 +283,20 @@ class _Maker:
 
     def _log_cells(self, cells: Cells) -> Array:
         """ln p(cells | cluster) with missing cells integrated out, (S, U); intervals and categories by their probability."""
-        table, rows = self._post.components, self._rows
-        found = np.zeros(rows.shape)
+        table, rows, layout = self._post.components, self._rows, self._post.layout
+        found = np.zeros(rows.shape[1:])
         users = UserCells(cells.take(self._users), self._post.units.get("features"))
-        if users.units is not None:
-            found += log_gaussian_cells(users, table["features.means"], table["features.factors"], rows)
+        if users.units is not None and (len(rows) == 1 or layout is None):
+            found += log_gaussian_cells(users, table["features.means"], table["features.factors"], rows[0])
+        elif users.units is not None and layout is not None:
+            for (t, own), columns in zip(layout.of_numbers, layout.columns, strict=True):
+                means, factors = table["features.means"][:, own], table["features.factors"][:, own, own]
+                found += log_gaussian_cells(users.columns(columns, own), means, factors, rows[t])
         if "categories.log_shares" in table:
             starts = nominal_view(self._post).starts[:-1]
-            for user, codes in enumerate(users.cells.codes):
-                seen = codes >= 0
-                found[:, user] += table["categories.log_shares"][rows[:, user]][:, starts[seen] + codes[seen]].sum(axis=1)
+            for column, codes in enumerate(users.cells.codes.T):
+                seen, own_rows = codes >= 0, rows_of_category(self._post, rows, column)
+                found[:, seen] += table["categories.log_shares"][own_rows[:, seen], starts[column] + codes[seen]]
         return found
 
     def _log_features(self, features: Array) -> Array:
@@ -372,7 +375,7 @@ class _PriorDraws:
         found = {}
         for name in self._model.observed:
             view = self._model.views[name]
-            drawn = np.array([view.simulate(rng, state.views[name], state.z) for state in self.states])
+            drawn = np.array([view.simulate(rng, state.views[name], state.labels(name)) for state in self.states])
             if name == "features":
                 found["features"] = feature_replicates.recorded(self._post, drawn)
             else:
@@ -397,5 +400,5 @@ def _with_cells(rng: np.random.Generator, model: Model, state: State) -> State:
     """The state with cells that are not exact drawn given the rest of it, whatever their intervals are."""
     if model.features is None or model.intervals is None:
         return state
-    features = model.views["features"].simulate(rng, state.views["features"], state.z)
+    features = model.views["features"].simulate(rng, state.views["features"], state.labels("features"))
     return replace(model, features=features).restarted(state)

@@ -52,6 +52,12 @@ class UserCells:
     def __getitem__(self, users: slice) -> "UserCells":
         return UserCells(self.cells.take(users), self.units)
 
+    def columns(self, own: slice, dims: slice) -> "UserCells":
+        """Some Gaussian columns alone, and the dimensions in working units that they have to themselves."""
+        assert self.units is not None
+        units = Whitening(self.units.mean[own], self.units.factor[own, dims], self.units.inverse[dims, own])
+        return UserCells(Cells(self.cells.low[:, own], self.cells.high[:, own], self.cells.codes[:, :0]), units)
+
     @property
     def complete(self) -> NDArray[np.bool_]:
         """Which users (J,) have exact Gaussian cells only."""
