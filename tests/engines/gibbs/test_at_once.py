@@ -251,7 +251,7 @@ def step_with(redraw: Any) -> Any:
         made, latent = redraw(stream, working.z, terms, conjugate, working.views[-1]), working.views[-1].vectors
         params = likelihood.params_of(float(terms.precision[0]), conjugate.coefficients)
         if not made:
-            prior = engine._latent_prior(model, working)
+            prior = engine._latent_prior(model, working, working.z)
             latent, params = likelihood.redraw_together(rng, latent, params, terms, prior)
         return engine._after(model, working, latent, params)
 

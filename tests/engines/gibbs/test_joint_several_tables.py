@@ -20,7 +20,7 @@ from engines.gibbs.test_exact_agreement import always_split
 from engines.gibbs.test_joint_agreement import five_steps
 from engines.gibbs.test_joint_behaviors import choices, regression
 
-NUMBERS = Layout(("profile", "activity"), (1, 2), (0, 0))
+NUMBERS = Layout(("profile", "activity"), (1, 2), (1, 2), (0, 0))
 
 
 def several(made: Model, agreement: Any = None) -> Model:
@@ -30,11 +30,11 @@ def several(made: Model, agreement: Any = None) -> Model:
 
 def mixed(partition: Any, agreement: Any = None, second: bool = True) -> Model:
     """A number and a category in each table, some cells missing."""
-    layout = Layout(("profile", "activity"), (1, 1), (1, 1)) if second else Layout(("profile", "activity"), (2, 0), (0, 2))
+    layout = Layout(("profile", "activity"), *(((1, 1),) * 3 if second else ((2, 0), (2, 0), (0, 2))))
     whole = tables.model(partition, tables.regression())
     (view, codes), factor = (whole.others["categories"].view, whole.others["categories"].vectors), np.diag([1.2, 0.9])
-    intervals = replace(whole.intervals, factor=factor, inverse=np.linalg.inv(factor))  # type: ignore[type-var]
-    others = {"categories": Observed(BlockedView.of_categories(layout, view.shares), codes)}  # type: ignore[attr-defined]
+    intervals = replace(whole.intervals, factor=factor, inverse=np.linalg.inv(factor))
+    others = {"categories": Observed(BlockedView.of_categories(layout, view.shares), codes)}
     return replace(whole, intervals=intervals, others=others, layout=layout, agreement=agreement)
 
 
