@@ -150,8 +150,8 @@ def test_with_splits_and_merges_in_every_sweep() -> None:
 @pytest.mark.slow
 def test_a_new_cluster_that_weighs_twice_as_much_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = mutate(assignment.choose_alone, "(1.0 - share) / weigh", "2.0 * (1.0 - share) / weigh")
-    choices = {name: rebind(getattr(assignment, name), choose_alone=alone) for name in ("choose_look", "choose_act")}
-    assign = rebind(assignment.assign, redraw_part=rebind(assignment.redraw_part, **choices))
+    turn = rebind(assignment.turn, choose_part=rebind(assignment.choose_part, choose_alone=alone))
+    assign = rebind(assignment.assign, turn=turn)
     monkeypatch.setattr(moves, "assign_tables", rebind(moves.assign_tables, assign=assign))
     assert worst_score(ChineseRestaurant(), ("dp", None), 12_000) > REJECT
 

@@ -135,16 +135,15 @@ def _assign_with(**pieces: Any) -> Any:
 
 def _choosing(old: str, new: str) -> Any:
     """``assign`` with another way to choose one view's column."""
-    alone = mutate(assignment.choose_alone, old, new)
-    choices_of = {name: rebind(getattr(assignment, name), choose_alone=alone) for name in ("choose_look", "choose_act")}
-    return _assign_with(redraw_part=rebind(assignment.redraw_part, **choices_of))
+    part = rebind(assignment.choose_part, choose_alone=mutate(assignment.choose_alone, old, new))
+    return _assign_with(turn=rebind(assignment.turn, choose_part=part))
 
 
 ASSIGNMENTS = {
     "weights that do not sum to one": lambda: _choosing("(1.0 - share) / weigh_customers(scratch, state)", "1.0 - share"),
     "the other label does not count": lambda: _choosing("= share, scratch", "= 0.5 * share, scratch"),
     "a user who does not agree is one customer": lambda: _assign_with(
-        redraw_part=mutate(assignment.redraw_part, "if agrees[t, u] == 0:", "if is_look and agrees[t, u] == 0:")
+        turn=mutate(assignment.turn, "if t < 0 or agrees[t, u] == 0:", "if t < 0 or (is_look and agrees[t, u] == 0):")
     ),
 }
 

@@ -102,13 +102,13 @@ def weigh_customers(scratch, state):
 
 
 @in_place
-def total_score(u, but, scratch, apart):
+def total_score(u, but, agrees, scratch):
     """In place on exponents: what columns say of behavior and of the tables that agree with it, but a certain one."""
-    n_columns = apart.state.counts.shape[0]
+    n_tables, n_columns = scratch.looks.shape
     for c in range(n_columns):
         scratch.exponents[c] = scratch.behaves[c]
-    for t in range(apart.looks.shape[0]):
-        if t != but and apart.agrees[t, u] == 1:
+    for t in range(n_tables):
+        if t != but and agrees[t, u] == 1:
             for c in range(n_columns):
                 scratch.exponents[c] += scratch.looks[t, c]
 
@@ -125,47 +125,26 @@ def choose_alone(rng, other, share, scratch, state):
 
 
 @in_place
-def choose_look(rng, u, t, scratch, apart):
-    """The column of a table, given how the user acts."""
-    for c in range(apart.state.counts.shape[0]):
-        scratch.exponents[c] = scratch.looks[t, c]
-    return choose_alone(rng, apart.acts[u], apart.shares[t], scratch, apart.state)
-
-
-@in_place
-def choose_act(rng, u, t, scratch, apart):
-    """The column of behavior and of the other tables that agree with it, given a table's label."""
-    total_score(u, t, scratch, apart)
-    return choose_alone(rng, apart.looks[t, u], apart.shares[t], scratch, apart.state)
-
-
-@in_place
-def choose_all(rng, u, scratch, apart):
-    """The column of behavior and of all tables that agree with it."""
-    n_columns = apart.state.counts.shape[0]
-    weigh_customers(scratch, apart.state)
-    total_score(u, -1, scratch, apart)
+def choose_all(rng, scratch, state):
+    """A column by its exponent, for a user's behavior and all tables that agree with it."""
+    n_columns = state.counts.shape[0]
+    weigh_customers(scratch, state)
     scratch.weights[n_columns], scratch.exponents[n_columns] = 0.0, 0.0
     return choose(scratch.weights, scratch.exponents, random(rng))
 
 
 @compiled
-def join(rng, u, chosen, tables, offset, auxiliary, scratch, apart):
-    """In place: one more customer of a column; returns whether it has opened a cluster."""
-    state = apart.state
-    is_new = state.counts[chosen] == 0 and auxiliary.shape[0] > 0
-    if is_new:
-        fresh = open_cluster(rng, chosen, auxiliary, state)
-        rescore(tables, offset, u, offset + tables.shape[2], fresh, apart)
-        for t in range(tables.shape[0]):
-            scratch.looks[t, fresh] = tables[t, fresh, u - offset]
-        hear(u, fresh, fresh + 1, scratch, state)
-    state.counts[chosen] += 1
-    return is_new
+def open_for(rng, u, chosen, tables, offset, auxiliary, scratch, apart):
+    """In place: the chosen auxiliary component becomes a cluster, and a fresh one is scored for this user and the next."""
+    fresh = open_cluster(rng, chosen, auxiliary, apart.state)
+    rescore(tables, offset, u, offset + tables.shape[2], fresh, apart)
+    for t in range(tables.shape[0]):
+        scratch.looks[t, fresh] = tables[t, fresh, u - offset]
+    hear(u, fresh, fresh + 1, scratch, apart.state)
 
 
 @in_place
-def act(u, column, but, apart):
+def move(u, column, but, apart):
     """In place: the label of behavior and of the tables that agree with it, but a certain one."""
     apart.acts[u] = column
     for t in range(apart.looks.shape[0]):
@@ -174,52 +153,65 @@ def act(u, column, but, apart):
 
 
 @in_place
-def n_agreeing(u, agrees):
-    """How many tables agree with the user's behavior."""
-    n = 0
-    for t in range(agrees.shape[0]):
-        n += agrees[t, u]
-    return n
+def choose_part(rng, u, t, is_look, scratch, apart):
+    """The column of a table's look, given how the user acts; or of how it acts, given that. t = −1: all that agrees at once."""
+    if not is_look:
+        total_score(u, t, apart.agrees, scratch)
+    if t < 0:
+        return choose_all(rng, scratch, apart.state)
+    if is_look:
+        for c in range(scratch.looks.shape[1]):
+            scratch.exponents[c] = scratch.looks[t, c]
+    other = apart.acts[u] if is_look else apart.looks[t, u]
+    return choose_alone(rng, other, apart.shares[t], scratch, apart.state)
 
 
 @in_place
-def redraw_part(rng, u, part, tables, offset, auxiliary, scratch, apart):
-    """In place: one part of a user's turn; returns whether it has opened a cluster, or what is below 0 if it cannot choose.
+def turn(rng, u, tables, offset, auxiliary, scratch, apart):
+    """In place: a user's labels. Returns how many clusters it has opened; or what is below 0, where it cannot choose.
 
     The parts: each table's look; all that agrees; how the user acts given each table's label.
     """
-    n_tables, n_columns = apart.looks.shape[0], apart.state.counts.shape[0]
-    counts, agrees, acts, looks = apart.state.counts, apart.agrees, apart.acts, apart.looks
-    if part == n_tables:
-        if n_agreeing(u, agrees) == 0:
-            return 0
-        leave(rng, acts[u], counts, auxiliary)
-        chosen = choose_all(rng, u, scratch, apart)
+    n_tables, n_columns = scratch.looks.shape
+    counts, agrees, acts, looks, n_opened = apart.state.counts, apart.agrees, apart.acts, apart.looks, 0
+    for part in range(2 * n_tables + 1):
+        is_look, t = part < n_tables, part if part < n_tables else part - n_tables - 1
+        if t < 0:
+            n_agree = 0
+            for other in range(n_tables):
+                n_agree += agrees[other, u]
+            if n_agree == 0:
+                continue
+        if t < 0 or agrees[t, u] == 0:
+            leave(rng, looks[t, u] if is_look else acts[u], counts, auxiliary)
+        chosen = choose_part(rng, u, t, is_look, scratch, apart)
         if chosen < 0:
             return chosen
-        opened = join(rng, u, chosen, tables, offset, auxiliary, scratch, apart)
-        act(u, chosen, -1, apart)
-        return np.int64(opened)
-    is_look = part < n_tables
-    t = part if is_look else part - n_tables - 1
-    if agrees[t, u] == 0:
-        leave(rng, looks[t, u] if is_look else acts[u], counts, auxiliary)
-    chosen = choose_look(rng, u, t, scratch, apart) if is_look else choose_act(rng, u, t, scratch, apart)
-    if chosen < 0:
-        return chosen
-    agrees[t, u], opened = 1, False
-    if chosen < n_columns:
-        opened = join(rng, u, chosen, tables, offset, auxiliary, scratch, apart)
-        agrees[t, u] = 0
-    elif is_look:
-        chosen = acts[u]
-    else:
-        chosen = looks[t, u]
-    if is_look:
-        looks[t, u] = chosen
-    else:
-        act(u, chosen, t, apart)
-    return np.int64(opened)
+        if chosen < n_columns:
+            if counts[chosen] == 0 and auxiliary.shape[0] > 0:
+                open_for(rng, u, chosen, tables, offset, auxiliary, scratch, apart)
+                n_opened += 1
+            counts[chosen] += 1
+        if t >= 0:
+            agrees[t, u] = 1 if chosen == n_columns else 0
+        if chosen == n_columns:
+            chosen = acts[u] if is_look else looks[t, u]
+        if is_look:
+            looks[t, u] = chosen
+        else:
+            move(u, chosen, t, apart)
+    return n_opened
+
+
+@in_place
+def look_up(u, tables, scratch, counts):
+    """In place: what tables (T, C, n) say of their user u; returns the number of free columns."""
+    n_free = 0
+    for c in range(counts.shape[0]):
+        n_free += counts[c] < 0
+        for t in range(tables.shape[0]):
+            scratch.looks[t, c] = tables[t, c, u]
+    return n_free
 
 
 @compiled
@@ -233,20 +225,14 @@ def assign(rng, first, end, tables, offset, auxiliary, apart):
     counts, terms, latent, n_columns = state.counts, state.terms, state.views[-1], state.counts.shape[0]
     scratch, n_opened = new_scratch(n_tables, state), 0
     for u in range(first, end):
-        n_free = 0
-        for c in range(n_columns):
-            n_free += counts[c] < 0
-            for t in range(n_tables):
-                scratch.looks[t, c] = tables[t, c, u - offset]
-        if auxiliary.shape[0] > 0 and n_free < room(n_tables):
+        if look_up(u - offset, tables, scratch, counts) < room(n_tables) and auxiliary.shape[0] > 0:
             return u, Outcome(n_opened, -1, NO_WEIGHT)
         listen(u, latent.vectors, terms, scratch.message)
         hear(u, np.int64(0), n_columns, scratch, state)
-        for part in range(2 * n_tables + 1):
-            opened = redraw_part(rng, u, part, tables, offset, auxiliary, scratch, apart)
-            if opened < 0:
-                return u, Outcome(n_opened, u, opened)
-            n_opened += opened
+        opened = turn(rng, u, tables, offset, auxiliary, scratch, apart)
+        if opened < 0:
+            return u, Outcome(n_opened, u, opened)
+        n_opened += opened
         if state.noises.shape[0] > 0:
             set_noise(u, state.noises[acts[u]], terms)
         complete_by(rng, u, apart.looks[:, u], apart.places, state.views[:-1])
