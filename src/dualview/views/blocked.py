@@ -157,6 +157,11 @@ class BlockedView(View):
             self, tuple(block.start(rng, vectors, self._labels(z, b), n_components) for b, (block, vectors) in own)
         )
 
+    def completed(self, state: BlockedState, x: Array) -> Array:
+        """The vectors of numbers with the cells that are not exact as they stand."""
+        own = zip(self.blocks, state.parts, self._blocks_of(x), strict=True)
+        return np.hstack([block.completed(part, vectors) for block, part, vectors in own if isinstance(block, GaussianView)])
+
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> BlockedState:
         """Every block from its prior."""
         return BlockedState(self, tuple(block.draw_prior(rng, n_components) for block in self.blocks))

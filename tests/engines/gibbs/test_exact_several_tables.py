@@ -161,11 +161,8 @@ def test_with_splits_and_merges_in_every_sweep() -> None:
 def test_tables_that_agree_and_say_nothing_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables that agree with behavior say something about where it goes."""
     silent = mutate(assignment.total_score, "t != but and", "t == 0 and t != but and")
-    part = rebind(
-        assignment.redraw_part,
-        **{name: rebind(getattr(assignment, name), total_score=silent) for name in ("choose_act", "choose_all")},
-    )
-    monkeypatch.setattr(moves, "assign_tables", rebind(moves.assign_tables, assign=rebind(assignment.assign, redraw_part=part)))
+    turn = rebind(assignment.turn, choose_part=rebind(assignment.choose_part, total_score=silent))
+    monkeypatch.setattr(moves, "assign_tables", rebind(moves.assign_tables, assign=rebind(assignment.assign, turn=turn)))
     assert worst_score(ChineseRestaurant(), ("dp", None), 15_000) > REJECT
 
 

@@ -61,8 +61,8 @@ def look(made: Model, state: State) -> dict[str, float]:
     """Statistics of every model, and of drawn cells and shares."""
     found = statistics(made, state)
     if made.intervals is not None:
-        cells = np.arctan(state.views["features"].base_parts["cells"])
-        found |= {f"cell {i}": float(value) for i, value in enumerate(cells)}
+        values = np.arctan(made.feature_view.completed(state.views["features"], made.features))
+        found |= {f"cell {u} {d}": float(values[u, d]) for u, d in ((0, 0), (1, 1), (2, 1), (3, 0), (3, 1))}
         shares = np.exp(state.views["categories"].component_parts["log_shares"])
         concentrations = state.views["categories"].base_parts["concentrations"]
         found |= {"share": float(shares[:, 0].mean()), "concentration": float(np.log(concentrations).mean())}
@@ -94,22 +94,18 @@ def test_with_many_splits_and_merges(monkeypatch: pytest.MonkeyPatch, name: str)
     assert_joint(MODELS[name](), seed=0, length=30, step=five_steps, look=look)
 
 
-def _part(old: str, new: str) -> Any:
-    return rebind(assignment.assign, redraw_part=mutate(assignment.redraw_part, old, new))
+def _choosing(**pieces: Any) -> Any:
+    return rebind(assignment.turn, choose_part=rebind(assignment.choose_part, **pieces))
 
 
 MUTANTS = {
     "tables that agree stay behind": lambda: rebind(
-        assignment.assign, redraw_part=rebind(assignment.redraw_part, act=mutate(assignment.act, "t != but and ", "t < 0 and "))
+        assignment.turn, move=mutate(assignment.move, "t != but and ", "t < 0 and ")
     ),
-    "tables that agree say nothing": lambda: rebind(
-        assignment.assign,
-        redraw_part=rebind(
-            assignment.redraw_part,
-            choose_act=rebind(assignment.choose_act, total_score=mutate(assignment.total_score, "t != but and", "t < 0 and")),
-        ),
+    "tables that agree say nothing": lambda: _choosing(total_score=mutate(assignment.total_score, "t != but and", "t < 0 and")),
+    "a table that leaves stays a customer": lambda: mutate(
+        assignment.turn, "if t < 0 or agrees[t, u] == 0:", "if t < 0 or (not is_look and agrees[t, u] == 0):"
     ),
-    "a table that leaves stays a customer": lambda: _part("if agrees[t, u] == 0:", "if not is_look and agrees[t, u] == 0:"),
 }
 
 
@@ -117,7 +113,9 @@ MUTANTS = {
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
     by_blocks(monkeypatch)
-    monkeypatch.setattr(moves, "assign_tables", rebind(moves.assign_tables, assign=MUTANTS[mutant]()))
+    monkeypatch.setattr(
+        moves, "assign_tables", rebind(moves.assign_tables, assign=rebind(assignment.assign, turn=MUTANTS[mutant]()))
+    )
     try:
         found = joint_test(MODELS["process"](), seed=0, n_chains=500, look=look)
     except LostChainsError:
