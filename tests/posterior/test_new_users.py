@@ -125,6 +125,7 @@ def test_new_users_meet_in_a_new_cluster_as_often_as_the_prior_says(alpha: float
         opened_latent=lambda *_: None,
         customers=lambda *_: None,
         share=None,
+        has_several_looks=False,
         n_latent=1,
         weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
         offset=np.zeros(n_draws),
