@@ -231,7 +231,7 @@ class SeveralBehaviors(Behavior):
                     f"New observations must be of the behaviors of the fit, {', '.join(self.parts)}; got "
                     f"{', '.join(strange) or 'none'}."
                 )
-            parts = dict(given)
+            parts = {name: given[name] for name in self.parts if name in given}
         elif isinstance(given, list | tuple):
             if len(given) != len(self.parts):
                 raise InputError(
@@ -242,6 +242,15 @@ class SeveralBehaviors(Behavior):
         else:
             parts = {self._only_of_its_kind(given): given}
         return SeveralBehaviors._unmatched(self._with_all_new(parts))
+
+    def observations(self, given: Any) -> "SeveralBehaviors":
+        """The observations of a fit that has lost its own, in one of the forms that ``fit`` takes."""
+        found = self.new(given)
+        missing = [name for name in self.parts if name not in found.parts]
+        if missing:
+            raise InputError(f"behavior must have all behaviors of the fit; missing: {', '.join(missing)}.")
+        found.users = self.users
+        return found
 
     def _only_of_its_kind(self, given: Any) -> str:
         """The name of the one behavior that new observations without a name can be of."""
@@ -340,8 +349,8 @@ def _matched(parts: dict[str, Behavior], users: Sequence[str] | None) -> dict[st
         if len(with_ids) < len(parts):
             without = [name for name, part in parts.items() if part.users is None]
             raise InputError(
-                f"Behaviors must all have ids of users, or none of them; without ids: {', '.join(without)}. Give them ids, or X "
-                "with ids in its index."
+                f"Behaviors must all have ids of users, or none of them; without ids: {', '.join(without)}. Give them "
+                "ids, or X with ids in its index."
             )
         users = list(dict.fromkeys(str(user) for part in with_ids for user in part.users or ()))
     if users is not None:
