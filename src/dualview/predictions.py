@@ -117,6 +117,8 @@ class Predictions:
     def _log_densities(self, y: Any) -> list[Array]:
         """Of outcomes that were not in the fit; with several behaviors those of each."""
         behavior = self._fitted_behavior()
+        if is_several(y) and not isinstance(behavior, SeveralBehaviors):
+            raise InputError(f"This model was fitted to one behavior, a {type(behavior).__name__}: give one as y, not several.")
         given = list(behavior.new(y).parts.values()) if isinstance(behavior, SeveralBehaviors) else [y]
         if any(part.outcome is None for part in given):
             raise InputError("score compares predictions with outcomes, and this behavior has none: give it some.")

@@ -13,7 +13,7 @@ import dualview as dv
 from dualview.behaviors import SeveralBehaviors
 from dualview.behaviors.records import Evidence, SampledEvidence
 from dualview.behaviors.several_evidence import joint_evidence, nothing_known
-from dualview.errors import InputError
+from dualview.errors import ConvergenceWarning, DataWarning, InputError
 
 RNG = np.random.default_rng(0)
 N_USERS = 12
@@ -45,7 +45,7 @@ def all_three() -> dict[str, Any]:
 
 
 def fitted(y: Any, features: Any = X, **settings: Any) -> dv.DualViewMixture:
-    with pytest.warns(dv.ConvergenceWarning):
+    with pytest.warns(ConvergenceWarning):
         return dv.DualViewMixture(**(SHORT | settings)).fit(features, y)
 
 
@@ -80,7 +80,7 @@ class TestNames:
             SeveralBehaviors.of([posts(), SeveralBehaviors.of([regression()])])
 
     def test_a_list_without_behaviors_is_ignored_as_any_other_y(self) -> None:
-        with pytest.warns(dv.DataWarning, match="is ignored"):
+        with pytest.warns(DataWarning, match="is ignored"):
             dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1).fit(X, GROUP.tolist())
 
 
@@ -304,6 +304,8 @@ class TestScores:
         assert model.score(X, {"posts": posts()}) == pytest.approx(laws["posts"].log_density(LENGTH).mean())
         with pytest.raises(InputError, match="has none"):
             model.score(X, {"posts": dv.SharedOutcome(TOOK_PART)})
+        with pytest.raises(InputError, match="fitted to one behavior, a SharedOutcome"):
+            fitted(posts()).score(X, [posts()])
 
     @pytest.mark.parametrize("by", ["observation", "user"])
     def test_compare(self, model: dv.DualViewMixture, by: str) -> None:
@@ -330,8 +332,8 @@ class TestScores:
         for training, held_out in both.split(3):
             assert training.n_observations + held_out.n_observations == 15 + len(USER)
             assert held_out["shared_outcome"].n_observations == 5  # type: ignore[attr-defined]
-        over = dv.OverObservations(dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1), X, both)
-        with pytest.warns(dv.ConvergenceWarning):
+        over = dv.OverObservations(dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1), X, [posts(), regression()])
+        with pytest.warns(ConvergenceWarning):
             assert np.isfinite(over.fit(over.positions[::2]).score(over.positions[1::2]))
 
 
