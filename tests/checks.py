@@ -13,6 +13,7 @@ import inspect
 import itertools
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numba
@@ -22,6 +23,7 @@ from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods import threads as thread_regression
+from dualview.behaviors.likelihoods.several import SeveralLikelihoods, own_params
 from dualview.engines.gibbs import GibbsEngine, blocks, engine, steps
 from dualview.engines.gibbs.moves import assignment
 from dualview.engines.gibbs.working import WorkingState
@@ -311,6 +313,8 @@ def _likelihood_statistics(likelihood: Any, state: State) -> dict[str, float]:
         result["slopes_size"] = float(np.log(np.abs(params["slopes"])).mean())
         result["slope_precision"] = float(np.log(params["slope_precision"]))
         result["slopes_fit"] = float(np.arctan(params["slope_precision"] * params["slopes"] ** 2).mean())
+    if isinstance(likelihood, SeveralLikelihoods):
+        return result | _statistics_of_several(likelihood, replace(state, latent=latent))
     if "group_sd" in params:
         result["log_group_sd"] = float(np.log(params["group_sd"]).mean())
     if "common" in params:
@@ -341,6 +345,17 @@ def _likelihood_statistics(likelihood: Any, state: State) -> dict[str, float]:
         result["coefficients"] = float(np.arctan(coefficients).mean())
         result["coefficients_size"] = float(np.arctan(coefficients**2).mean())
     return result
+
+
+def _statistics_of_several(likelihood: SeveralLikelihoods, state: State) -> dict[str, float]:
+    """Of each behavior by its name, and of how their vectors go together."""
+    assert state.latent is not None
+    result = {}
+    for name, part in likelihood.parts.items():
+        own = replace(state, latent=likelihood.blocks[name].of(state.latent), params=own_params(state.params, name))
+        result |= {f"{name}.{key}": value for key, value in _likelihood_statistics(part, own).items()}
+    first, last = np.arctan(state.latent[:, 0]), np.arctan(state.latent[:, -1])
+    return result | {"across": float((first * last).mean())}
 
 
 Step = Callable[[np.random.Generator, Model, State], State]

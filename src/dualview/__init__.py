@@ -7,7 +7,15 @@ from dualview._version import __version__
 
 if TYPE_CHECKING:
     from dualview import datasets, errors, forum, plots, report
-    from dualview.behaviors import BinaryOutcomes, OrdinalOutcomes, PairwiseChoices, Rankings, SharedOutcome, UserRegression
+    from dualview.behaviors import (
+        BinaryOutcomes,
+        OrdinalOutcomes,
+        PairwiseChoices,
+        Rankings,
+        SeveralBehaviors,
+        SharedOutcome,
+        UserRegression,
+    )
     from dualview.calibration import calibrate
     from dualview.columns import Censored, describe_columns
     from dualview.comparison import compare
@@ -37,6 +45,7 @@ _HOMES = {
     "PitmanYor": "dualview.partitions.pitman_yor",
     "Posterior": "dualview.posterior",
     "Rankings": "dualview.behaviors",
+    "SeveralBehaviors": "dualview.behaviors",
     "SharedOutcome": "dualview.behaviors",
     "UserRegression": "dualview.behaviors",
     "describe_columns": "dualview.columns",
@@ -59,6 +68,7 @@ __all__ = [
     "PitmanYor",
     "Posterior",
     "Rankings",
+    "SeveralBehaviors",
     "SharedOutcome",
     "UserRegression",
     "__version__",

@@ -12,6 +12,7 @@ from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from dualview.behaviors import SeveralBehaviors
 from dualview.behaviors.records import Forecast
 from dualview.errors import InputError
 from dualview.mixture import DualViewMixture
@@ -51,7 +52,8 @@ def compare(models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: 
     The scores are computed from the draws without fitting again (PSIS-LOO): the score of an observation is its log density
     given all others. Latent coefficients are integrated out before draws are weighted, so that no observation is predicted by
     a coefficient that it has influenced. Every fit must be to the same observations with the same outcomes. Draws of a chain
-    are dependent: each tail is smoothed with its own relative effective sample size.
+    are dependent: each tail is smoothed with its own relative effective sample size. With several behaviors the observations
+    of all of them count.
 
     Parameters
     ----------
@@ -98,7 +100,10 @@ def compare(models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: 
 
 
 def _observations(model: DualViewMixture, behavior: Any) -> Any:
-    found = getattr(model, "behavior_", None) if behavior is None else behavior
+    fitted = getattr(model, "behavior_", None)
+    found = fitted if behavior is None else behavior
+    if behavior is not None and isinstance(fitted, SeveralBehaviors):
+        found = fitted.observations(behavior)
     if found is None:
         raise InputError("compare needs fits with a behavior: it predicts the observations of the behavior.")
     return found
@@ -165,11 +170,19 @@ def _mean_density(values: Array) -> Array:
 def log_likelihoods(model: DualViewMixture, behavior: Any = None) -> Array:
     """ln p(observation | draw) of every observation of the fit, (chain, draw, n)."""
     behavior = _observations(model, behavior)
-    forecast: Forecast = behavior.forecast(behavior, *model._known, 0)
-    everything = slice(0, forecast.n)
-    values = forecast.outcome.log_density(behavior.observed, forecast.known(everything), everything)
+    if isinstance(behavior, SeveralBehaviors):
+        forecasts, parts = behavior.forecasts(behavior, *model._known, 0), behavior.parts
+    else:
+        forecasts, parts = {"": behavior.forecast(behavior, *model._known, 0)}, {"": behavior}
     post = model.posterior_
-    return values.reshape(post.n_chains, post.n_draws, -1)
+    values = [_given_vectors(forecast, parts[name].observed) for name, forecast in forecasts.items()]
+    return np.hstack(values).reshape(post.n_chains, post.n_draws, -1)
+
+
+def _given_vectors(forecast: Forecast, observed: Array) -> Array:
+    """ln p(observation | draw), (S, n)."""
+    everything = slice(0, forecast.n)
+    return forecast.outcome.log_density(observed, forecast.known(everything), everything)
 
 
 def leave_one_out(values: Array, known: Array | None = None) -> Scores:

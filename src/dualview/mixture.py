@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior
+from dualview.behaviors.several import refuse_several
 from dualview.chains.chain import Chain, Progress
 from dualview.chains.chains import Drawn, run_chains
 from dualview.chains.progress import Bar, Watcher
@@ -231,7 +232,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             columns are called profile.age and so on. Predictions take them in the same way.
         y : behavior, optional
             What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes``, ``OrdinalOutcomes``,
-            ``PairwiseChoices`` or ``Rankings``.
+            ``PairwiseChoices`` or ``Rankings``. Several of them at once as a list, or as a dictionary by name.
         """
         check_parameters(self)
         data = checked_data(self, X, y)
@@ -381,6 +382,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         check_is_fitted(self, "posterior_")
         whole_number(seed, "seed", 0)
         post = self.posterior_
+        refuse_several(self.behavior_, "check")
         observations = observations_of(post, behavior)
         views = None
         if refit and observations is not None and post.has_features:

@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dualview.behaviors import Behavior
+from dualview.behaviors import Behavior, SeveralBehaviors
+from dualview.behaviors.naming import is_several
+from dualview.behaviors.records import Forecast
 from dualview.checks import whole_number
 from dualview.errors import InputError
 from dualview.inputs.new_users import new_features
@@ -17,7 +19,6 @@ from dualview.posterior.candidates import Candidates
 from dualview.posterior.imputation import Imputation, imputed_of_fit, imputed_of_new
 from dualview.posterior.new_outcomes import outcomes, outcomes_given
 from dualview.posterior.new_users import NewUsers
-from dualview.posterior.predictive import VectorMixture, WeightedDraws
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -101,24 +102,32 @@ class Predictions:
             Features of new users, whose :meth:`score_samples` are averaged. Ignored if y is a behavior: its users are those of
             the fit, whose features are already known.
         y : behavior of the kind that was fitted, with outcomes, optional
-            New observations of the users of the fit; the log densities of ``predict_outcome`` are averaged.
-            Any other y is ignored, as in scikit-learn's mixtures.
+            New observations of the users of the fit; the log densities of ``predict_outcome`` are averaged, with several
+            behaviors those of all observations alike. Any other y is ignored, as in scikit-learn's mixtures.
         unknown : "error" or "missing"
             As in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
-        if isinstance(y, Behavior):
-            if y.outcome is None:
-                raise InputError("score compares predictions with outcomes, and this behavior has none: give it some.")
-            return -self.predict_outcome(y).nll(y.outcome)
+        if isinstance(y, Behavior) or is_several(y):
+            return float(np.concatenate(self._log_densities(y)).mean())
         if X is None:
             raise InputError("score needs features X of new users, or a behavior with outcomes as y; got neither.")
         return float(self.score_samples(X, unknown=unknown).mean())
 
-    def predict_latent(
-        self, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error"
-    ) -> NormalMixture | VectorMixture | WeightedDraws:
-        """Predictive distribution of the latent behavior of users new to the fit.
+    def _log_densities(self, y: Any) -> list[Array]:
+        """Of outcomes that were not in the fit; with several behaviors those of each."""
+        behavior = self._fitted_behavior()
+        if is_several(y) and not isinstance(behavior, SeveralBehaviors):
+            raise InputError(f"This model was fitted to one behavior, a {type(behavior).__name__}: give one as y, not several.")
+        given = list(behavior.new(y).parts.values()) if isinstance(behavior, SeveralBehaviors) else [y]
+        if any(part.outcome is None for part in given):
+            raise InputError("score compares predictions with outcomes, and this behavior has none: give it some.")
+        law = self.predict_outcome(y)
+        laws = list(law.values()) if isinstance(behavior, SeveralBehaviors) else [law]
+        return [own.log_density(part.outcome) for own, part in zip(laws, given, strict=True)]
+
+    def predict_latent(self, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error") -> Any:
+        """Predictive distribution of the latent behavior of users new to the fit; by name where there are several behaviors.
 
         Parameters
         ----------
@@ -131,17 +140,23 @@ class Predictions:
             As in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
-        self._fitted_behavior()
-        return self._new_users(X_new, behavior_new, unknown).latent()
+        behavior = self._fitted_behavior()
+        latent = self._new_users(X_new, behavior_new, unknown).latent()
+        if not isinstance(behavior, SeveralBehaviors):
+            return latent
+        if isinstance(latent, NormalMixture):
+            return dict.fromkeys(behavior.parts, latent)
+        return {name: latent.block(block.own) for name, block in behavior.blocks.items()}
 
-    def predict_outcome(self, new: Any, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error") -> Mixture:
-        """Predictive distribution of new outcomes.
+    def predict_outcome(self, new: Any, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error") -> Any:
+        """Predictive distribution of new outcomes; by name where there are several behaviors.
 
         Parameters
         ----------
         new : behavior of the kind that was fitted, without outcome
             The observations to predict; for threads a participation matrix (T, U) is enough. With X_new its users are those of
-            the fit, then the J new ones.
+            the fit, then the J new ones. With several behaviors a list of all, or a dictionary of some by name; the result
+            is then a dictionary with a distribution for each.
         X_new : array or DataFrame (J, D), optional
             Features of J users unknown to the fit.
         behavior_new : behavior of the kind that was fitted, optional
@@ -152,12 +167,17 @@ class Predictions:
         check_is_fitted(self, "posterior_")
         behavior = self._fitted_behavior()
         known = self._known
-        n_draws = len(known[0])
-        if X_new is None and behavior_new is None:
-            return outcomes(behavior.forecast(new, *known, 0), n_draws)
-        users = self._new_users(X_new, behavior_new, unknown)
-        forecast = behavior.forecast(new, *known, len(users))
-        return outcomes(forecast, n_draws, users) if behavior_new is None else outcomes_given(forecast, n_draws, users)
+        users = None if X_new is None and behavior_new is None else self._new_users(X_new, behavior_new, unknown)
+
+        def predicted(forecast: Forecast) -> Mixture:
+            if users is not None and behavior_new is not None:
+                return outcomes_given(forecast, len(known[0]), users)
+            return outcomes(forecast, len(known[0]), users)
+
+        n_new = 0 if users is None else len(users)
+        if isinstance(behavior, SeveralBehaviors):
+            return {name: predicted(own) for name, own in behavior.forecasts(new, *known, n_new).items()}
+        return predicted(behavior.forecast(new, *known, n_new))
 
     def _fitted_behavior(self) -> Behavior:
         if self.behavior_ is None:
@@ -221,7 +241,9 @@ class Predictions:
         return imputed_of_new(rng, post, users, features.cells.cells, n_draws, features.names)
 
     def _new_users(self, X: Any, behavior: Any, unknown: Unknown = "error") -> NewUsers:
-        post = self.posterior_
+        post, fitted = self.posterior_, self.behavior_
+        if behavior is not None and isinstance(fitted, SeveralBehaviors):
+            behavior = fitted.new(behavior)
         x = None
         if post.has_features:
             if X is None:

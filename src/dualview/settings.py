@@ -209,13 +209,23 @@ class Columns:
 class AnswerSettings:
     """What the observations are, and which columns hold them; threads unless another kind is named."""
 
-    kind: Literal["threads", "regression", "binary", "ordinal", "choices"] = setting(
+    kind: Literal["threads", "regression", "binary", "ordinal", "choices", "rankings"] = setting(
         "threads",
         "What was observed: threads, or answers of single users, one row each. regression: numbers; binary: yes or no; "
-        "ordinal: ratings; choices: one item chosen over another.",
+        "ordinal: ratings; choices: one item chosen over another; rankings: items with their places, one row per item.",
         described="{}",
     )
-    outcome: str | None = setting(None, "Column with the outcomes; that of --outcome-column by default.", none="outcome")
+    outcome: str | None = setting(
+        None, "Column with the outcomes; that of --outcome-column by default, for rankings place.", none="outcome"
+    )
+    outcome_kind: Literal["continuous", "rounded", "count"] = setting(
+        "continuous", "For regression: whether outcomes are exact numbers, rounded numbers or counts.", described="{} outcomes"
+    )
+    bounds: tuple[str, ...] = setting(
+        (),
+        "For regression: columns with the lower and upper ends of outcomes that are known to an interval: --bounds low,high. "
+        "An empty cell is an open end; equal ends are an exact number.",
+    )
     by: tuple[str, ...] = setting(
         (),
         "Columns that outcomes depend on, with a coefficient for each user: --by dose,time. For choices, columns of "
@@ -238,6 +248,7 @@ class AnswerSettings:
     winner: str = setting("winner", "For choices: column with the item that was chosen.")
     loser: str = setting("loser", "For choices: column with the item that was not chosen.")
     item: str = setting("item", "For choices: column with ids in the table of items.")
+    ranking: str = setting("ranking", "For rankings: column with the id of the ranking that an item is in.")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -248,7 +259,8 @@ class AnswerSettings:
         """In words, to distinguish runs."""
         by = f"by {', '.join(self.columns)}" if self.columns else "by nothing"
         intercept = "no intercept" if self.no_intercept else "intercept"
-        words = {"kind": self.kind, "by": by, "own intercept": intercept}
+        recorded = f"between {' and '.join(separated(self.bounds))}" if self.bounds else f"{self.outcome_kind} outcomes"
+        words = {"kind": self.kind, "by": by, "own intercept": intercept, "recorded": recorded}
         for name in ("common", "groups"):
             listed = separated(getattr(self, name))
             words[name] = f"{name} {', '.join(listed)}" if listed else f"no {name}"

@@ -34,8 +34,21 @@ def answers_of(seed: int, n: int = 160) -> pd.DataFrame:
             "yes": (rng.random(n) < 1 / (1 + np.exp(3.0 - place))).astype(int),
             "winner": [f"i{i}" for i in item],
             "loser": [f"i{i}" for i in other],
+            "visits": rng.poisson(np.exp(0.3 * place)),
+            "list": [f"r{i // 4}" for i in range(n)],
         }
     )
+
+
+def ranked_of(seed: int, n: int = 40) -> pd.DataFrame:
+    """Made-up rankings of four items each: two groups of users prefer low prices, or high ones; fourth places are unknown."""
+    rng = np.random.default_rng(seed)
+    owner = rng.integers(0, N - 1, n)
+    price = rng.normal(size=(n, 4))
+    utility = price * np.where(owner < N // 2, -1.5, 1.5)[:, None] + rng.normal(size=(n, 4))
+    place = 1.0 + np.argsort(np.argsort(-utility, axis=1), axis=1)
+    table = {"user": np.repeat([USERS[u] for u in owner], 4), "list": np.repeat([f"r{i}" for i in range(n)], 4)}
+    return pd.DataFrame(table | {"price": price.ravel(), "place": np.where(place > 3, np.nan, place).ravel()})
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +206,79 @@ def test_mistakes_in_tables(tables: Path, tmp_path: Path, capsys: pytest.Capture
         assert words in capsys.readouterr().err
     assert cli.main(["fit", str(tables / "users.csv"), *options]) == 2
     assert "--kind regression needs a table of observations after that of the users" in capsys.readouterr().err
+
+
+def test_rankings(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ranked_of(4).to_csv(tmp_path / "ranked.csv", index=False)
+    ranked_of(5, 10).to_csv(tmp_path / "new.csv", index=False)
+    run = tmp_path / "run"
+    fit = ["fit", str(tables / "users.csv"), str(tmp_path / "ranked.csv"), "--out", str(run), *SHORT]
+    assert cli.main([*fit, "--kind", "rankings", "--ranking", "list", "--by", "price"]) == 0
+    table, users = pd.read_csv(tmp_path / "ranked.csv"), pd.read_csv(tables / "users.csv", index_col="user")
+    behavior = dv.Rankings(table["user"], table["list"], table[["price"]], table["place"], users=USERS)
+    model = dv.DualViewMixture(n_warmup=30, n_draws=40, n_chains=2).fit(users, behavior)
+    np.testing.assert_array_equal(dv.load(run / "posterior.nc")["latent"], model.posterior_["latent"])
+    capsys.readouterr()
+    assert cli.main(["predict", str(run), str(tmp_path / "new.csv")]) == 0
+    assert "40 ranked items predicted; negative log-likelihood" in capsys.readouterr().out
+    predicted = pd.read_csv(run / "predictions.csv")
+    np.testing.assert_allclose(predicted.groupby("ranking")["probability"].sum(), 1.0, atol=1e-6)
+    assert cli.main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text()
+    for words in ("utility above an average item", "10 rankings of 40 items were predicted", "--kind=rankings"):
+        assert words in page, words
+    assert cli.main(["compare", str(run), str(run)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--kind", "rankings", "--ranking", "list"], "name columns with --by."),
+        (["--kind", "rankings", "--by", "price"], "--ranking"),
+        (["--kind", "rankings", "--ranking", "list", "--by", "price", "--outcome", "user"], "places 1, 2, 3"),
+        (["--kind", "binary", "--by", "price", "--outcome-kind", "count"], "--outcome-kind is not for --kind binary"),
+        (["--kind", "regression", "--by", "price", "--bounds", "place"], "--bounds takes two columns"),
+        (["--kind", "regression", "--bounds", "place,user"], "must hold numbers or nothing"),
+        (["--kind", "regression", "--bounds", "place,place", "--outcome", "place"], "--outcome does so too"),
+    ],
+)
+def test_options_that_do_not_fit(
+    options: list[str], message: str, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ranked_of(4).to_csv(tmp_path / "ranked.csv", index=False)
+    names = [str(tables / "users.csv"), str(tmp_path / "ranked.csv")]
+    assert cli.main(["fit", *names, "--out", str(tmp_path / "run"), *SHORT, *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_counts(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--kind", "regression", "--outcome", "visits", "--outcome-kind", "count", "--by", "dose"]
+    run = fitted(tables, tmp_path / "run", *options)
+    table, users = pd.read_csv(tables / "answers.csv"), pd.read_csv(tables / "users.csv", index_col="user")
+    design = {"intercept": True, "users": USERS, "outcome_kind": "count"}
+    behavior = dv.UserRegression(table["user"], table[["dose"]], table["visits"], **design)
+    model = dv.DualViewMixture(n_warmup=30, n_draws=40, n_chains=2).fit(users, behavior)
+    np.testing.assert_array_equal(dv.load(run / "posterior.nc")["latent"], model.posterior_["latent"])
+    capsys.readouterr()
+    assert cli.main(["predict", str(run), str(tables / "new.csv")]) == 0
+    assert "30 observations predicted; negative log-likelihood" in capsys.readouterr().out
+    predicted = pd.read_csv(run / "predictions.csv")
+    assert (predicted["median"] == predicted["median"].round()).all()
+    assert cli.main(["report", str(run)]) == 0
+    assert "--outcome-kind=count" in (run / "report.html").read_text()
+
+
+def test_outcomes_between_bounds(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("answers", "new"):
+        table = pd.read_csv(tables / f"{name}.csv")
+        high = table["y"].where(table["y"] < 4.0)  # above 4 only that is known
+        table.assign(low=table["y"].clip(upper=4.0), high=high).drop(columns="y").to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "users.csv").write_bytes((tables / "users.csv").read_bytes())
+    run = fitted(tmp_path, tmp_path / "run", "--kind", "regression", "--bounds", "low,high", "--by", "dose")
+    assert cli.main(["predict", str(run), str(tmp_path / "new.csv")]) == 0
+    assert "that of intervals by their probability" in capsys.readouterr().out
+    predicted = pd.read_csv(run / "predictions.csv")
+    assert predicted["outcome"].isna().equals(predicted["outcome_high"] == np.inf)
+    other = fitted(tmp_path, tmp_path / "other", "--kind", "regression", "--bounds", "low,high", "--by", "time")
+    assert cli.main(["compare", str(run), str(other)]) == 0
+    assert cli.main(["report", str(run)]) == 0

@@ -6,6 +6,7 @@ from dualview.behaviors.base import Behavior, Likelihood
 from dualview.behaviors.binary import BinaryOutcomes, PairwiseChoices
 from dualview.behaviors.ordinal import OrdinalOutcomes
 from dualview.behaviors.rankings import Rankings
+from dualview.behaviors.several import SeveralBehaviors
 from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.behaviors.user_regression import UserRegression
 from dualview.errors import InputError
@@ -18,6 +19,9 @@ KINDS: dict[str, Any] = {
 def behavior_from(description: dict[str, Any]) -> Behavior:
     """A behavior without observations, for predictions, from what :meth:`Behavior.described` said."""
     kind = description["kind"]
+    if kind == "SeveralBehaviors":
+        told = {name: {**own, "users": description["users"]} for name, own in description["parts"].items()}
+        return SeveralBehaviors({name: behavior_from(own) for name, own in told.items()})
     if kind not in KINDS:
         raise InputError(
             f"The posterior is of a behavior of the kind {kind}, which dualview does not have. If it is yours, make it known "
@@ -34,6 +38,7 @@ __all__ = [
     "OrdinalOutcomes",
     "PairwiseChoices",
     "Rankings",
+    "SeveralBehaviors",
     "SharedOutcome",
     "UserRegression",
     "behavior_from",

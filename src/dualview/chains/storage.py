@@ -19,11 +19,11 @@ _WHOLE = {
     "n_components",
     "latent",
     "features.cells",
-    "params.group_effects",
     "z_behavior",
     "z_tables",
     "agrees",
 }  # of a draw that is kept whole, besides its components
+_WHOLE_ENDING = ".group_effects"  # and parameters with such names
 _N_ANCHORS = 200
 _BATCH = 50_000  # users of all the states that wait to be packed together
 
@@ -234,7 +234,8 @@ def _scalars(model: Model, state: State) -> tuple[Row, Row]:
         row["agreement"] = of_tables(state.agreement.shares)
     for name, view in state.views.items():
         row |= {f"{name}.{part}": value for part, value in view.base_parts.items()}
-    return row, per_user | {name: row.pop(name) for name in _WHOLE & set(row)}
+    whole = [name for name in row if name in _WHOLE or name.endswith(_WHOLE_ENDING)]
+    return row, per_user | {name: row.pop(name) for name in whole}
 
 
 def of_tables(values: NDArray[Any]) -> Any:

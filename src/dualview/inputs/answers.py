@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior, BinaryOutcomes, OrdinalOutcomes, PairwiseChoices, UserRegression
+from dualview.behaviors import Behavior, BinaryOutcomes, OrdinalOutcomes, PairwiseChoices, Rankings, UserRegression
+from dualview.columns import Censored
 from dualview.errors import InputError
 from dualview.inputs.tables import ids_of, named, numeric, read_table, require_column
 from dualview.settings import AnswerSettings, Columns, separated
@@ -20,15 +21,17 @@ OBSERVATIONS = {
     "binary": "answers",
     "ordinal": "ratings",
     "choices": "choices",
+    "rankings": "ranked items",
 }
 
 _OWN = ("outcome", "by", "common", "groups", "no_intercept")
 _OPTIONS = {
     "threads": ("outcome", "outcomes", "covariates", "intercept"),
-    "regression": _OWN,
+    "regression": (*_OWN, "outcome_kind", "bounds"),
     "binary": _OWN,
     "ordinal": (*_OWN, "levels"),
     "choices": ("by", "common", "groups", "items", "item_intercept"),
+    "rankings": ("outcome", "by", "common", "groups"),
 }
 _ADVICE = {
     "outcomes": " The outcome is a column of the answers: name it with --outcome.",
@@ -42,7 +45,7 @@ def check_options(kind: str, given: Sequence[str]) -> None:
     wrong = [name for name in given if name not in _OPTIONS[kind]]
     if not wrong:
         return
-    advice = " Name what was observed: --kind regression, binary, ordinal or choices." if kind == "threads" else ""
+    advice = " Name what was observed: --kind regression, binary, ordinal, choices or rankings." if kind == "threads" else ""
     if kind in ("regression", "binary", "ordinal"):
         advice = _ADVICE.get(wrong[0], "")
     raise InputError(f"--{wrong[0].replace('_', '-')} is not for --kind {kind}.{advice}")
@@ -53,7 +56,8 @@ class Answers:
     """Answers of known users: ids are the lines of the file; ``notes`` say what was left out on the way.
 
     user: whose answers they are. design: the columns that they depend on, user by user. common, groups: those whose effects all
-    users share. choices: the items of each, where they are choices.
+    users share. choices: the items of each, where they are choices. rankings: the ranking of each, where they are ranked items.
+    outcome (n,), or ends (n, 2) where it is known to an interval.
     """
 
     ids: list[str]
@@ -64,6 +68,7 @@ class Answers:
     groups: dict[str, list[str]] | None
     settings: AnswerSettings
     choices: pd.DataFrame | None = None
+    rankings: list[str] | None = None
     notes: list[str] = field(default_factory=list)
 
     def behavior(self, users: Sequence[str]) -> Behavior:
@@ -80,12 +85,20 @@ class Answers:
                 item_intercept=self._appeals,
                 **shared,
             )
+        elif self.rankings is not None:
+            made = Rankings(self.user, self.rankings, self.design, self.outcome, **shared)
         else:
             kind: Any = {"regression": UserRegression, "binary": BinaryOutcomes, "ordinal": OrdinalOutcomes}[asked.kind]
-            levels = {"levels": _levels(separated(asked.levels))} if asked.levels else {}
-            made = kind(self.user, self.design, self.outcome, intercept=not asked.no_intercept, **shared, **levels)
+            shared |= {"levels": _levels(separated(asked.levels))} if asked.levels else {}
+            shared |= {"outcome_kind": asked.outcome_kind} if asked.outcome_kind != "continuous" else {}
+            made = kind(self.user, self.design, self._recorded, intercept=not asked.no_intercept, **shared)
         made.observation_ids = list(self.ids)
         return made  # type: ignore[no-any-return]
+
+    @property
+    def _recorded(self) -> Any:
+        """The outcomes, or the ends of intervals that hold them."""
+        return self.outcome if self.outcome is None or self.outcome.ndim == 1 else Censored(*self.outcome.T)
 
     @property
     def _appeals(self) -> bool | str:
@@ -113,7 +126,7 @@ def read_answers(
 ) -> Answers:
     """Answers of known users; ids decide who is who."""
     id_columns = [columns.user, *separated(settings.groups)]
-    id_columns += [settings.winner, settings.loser] if settings.kind == "choices" else []
+    id_columns += {"choices": [settings.winner, settings.loser], "rankings": [settings.ranking]}.get(settings.kind, [])
     table = read_table(path, id_columns)
     require_column(table, columns.user, path, "--user-column")
     table, notes = _known_users(table, path, users, columns.user, drop_unknown)
@@ -130,10 +143,15 @@ def read_answers(
     else:
         outcome = _outcome(table, path, settings, settings.outcome or columns.outcome, need_outcome)
         design, choices = _design(table, path, settings.columns, "--by"), None
-        if settings.no_intercept and design.empty:
-            raise InputError("Outcomes must depend on something: name columns with --by, or leave --no-intercept out.")
+        if design.empty and (settings.no_intercept or settings.kind == "rankings"):
+            advice = "" if settings.kind == "rankings" else ", or leave --no-intercept out"
+            raise InputError(f"Outcomes must depend on something: name columns with --by{advice}.")
     common = _design(table, path, separated(settings.common), "--common") if settings.common else None
-    return Answers(ids, owner, outcome, design, common, _groups(table, path, settings), settings, choices, notes)
+    groups, rankings = _groups(table, path, settings), None
+    if settings.kind == "rankings":
+        require_column(table, settings.ranking, path, "--ranking")
+        rankings = ids_of(table[settings.ranking], path)
+    return Answers(ids, owner, outcome, design, common, groups, settings, choices, rankings, notes)
 
 
 def _groups(table: pd.DataFrame, path: Path, settings: AnswerSettings) -> dict[str, list[str]] | None:
@@ -168,7 +186,38 @@ def _numbers(table: pd.DataFrame, column: str, path: Path, what: str) -> NDArray
     return values
 
 
+def _numbers_or_nothing(table: pd.DataFrame, column: str, path: Path, wanted: str) -> NDArray[np.float64]:
+    """A column as numbers, NaN where a cell is empty."""
+    values = numeric(table[column])
+    odd = [str(row + 2) for row, bad in zip(table.index, np.isnan(values) & table[column].notna(), strict=True) if bad]
+    if odd:
+        raise InputError(f"{path}: {column!r} must hold {wanted} or nothing; it does not in line(s) {named(odd)}.")
+    return values
+
+
+def _ends(table: pd.DataFrame, path: Path, settings: AnswerSettings, needed: bool) -> NDArray[np.float64] | None:
+    """Lower and upper ends (n, 2); infinite where a cell is empty."""
+    columns = separated(settings.bounds)
+    if len(columns) != 2:
+        raise InputError(f"--bounds takes two columns, as in --bounds low,high; got {', '.join(columns)}.")
+    if settings.outcome is not None or settings.outcome_kind != "continuous":
+        other = "--outcome" if settings.outcome is not None else "--outcome-kind"
+        raise InputError(f"--bounds says what is known of the outcomes; {other} does so too. Leave one out.")
+    if not needed and not set(columns) <= set(table.columns):
+        return None
+    found = []
+    for column, nothing in zip(columns, (-np.inf, np.inf), strict=True):
+        require_column(table, column, path, "--bounds")
+        values = _numbers_or_nothing(table, column, path, "numbers")
+        found.append(np.where(np.isnan(values), nothing, values))
+    return np.column_stack(found)
+
+
 def _outcome(table: pd.DataFrame, path: Path, settings: AnswerSettings, column: str, needed: bool) -> NDArray[Any] | None:
+    if settings.bounds:
+        return _ends(table, path, settings, needed)
+    if settings.kind == "rankings":
+        column = settings.outcome or "place"
     if column not in table and not needed:
         return None
     require_column(table, column, path, "--outcome")
@@ -179,6 +228,8 @@ def _outcome(table: pd.DataFrame, path: Path, settings: AnswerSettings, column: 
                 f"{path}: the order of the levels in {column!r} ({found}) is not known: give --levels, lowest first."
             )
         return np.array(ids_of(table[column], path))
+    if settings.kind == "rankings":
+        return _numbers_or_nothing(table, column, path, "places 1, 2, 3, ...")
     values = _numbers(table, column, path, "the outcome")
     if settings.kind == "binary":
         odd = values[(values != 0) & (values != 1)]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior
+from dualview.behaviors import Behavior, SeveralBehaviors
 from dualview.behaviors.base import check_inherits
+from dualview.behaviors.naming import is_several
 from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.cells import cell_coords, checked_table, warn_of_empty_rows
@@ -78,11 +79,11 @@ class Data:
 
 def checked_data(estimator: Any, X: Any, y: Any) -> Data:
     """The data that ``fit`` of an estimator is given; sets the estimator's n_features_in_ and feature_names_in_."""
-    behavior = _checked_behavior(y)
     features, codebook, cells, kinds, tables = None, None, None, None, ()
     if is_several(X):
         tables = tuple(X)
         X, kinds = joined_tables(X)
+    behavior = _checked_behavior(y, row_ids(X))
     if X is None:
         for name in ("feature_names_in_", "n_features_in_"):
             estimator.__dict__.pop(name, None)
@@ -102,11 +103,14 @@ def checked_data(estimator: Any, X: Any, y: Any) -> Data:
     return data
 
 
-def _checked_behavior(y: Any) -> Behavior | None:
+def _checked_behavior(y: Any, ids: list[str] | None) -> Behavior | None:
+    """The behavior that y is, of users with these ids where X has some; several where y is a list or a dictionary of them."""
     if isinstance(y, type):
         raise InputError(f"y must be a behavior; got the class {y.__name__}. Make one: {y.__name__}(...).")
     if y is None or isinstance(y, Behavior):
         return y
+    if is_several(y):
+        return SeveralBehaviors.of(y, ids)
     if hasattr(y, "prepare"):  # written as a behavior, which is not to be passed over
         check_inherits(y, Behavior, "A behavior")
     warnings.warn(

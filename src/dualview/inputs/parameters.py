@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from dualview.behaviors import SeveralBehaviors
 from dualview.chains.schedule import check_length
 from dualview.checks import positive_number, whole_number
 from dualview.errors import DataWarning, InputError
@@ -76,8 +77,22 @@ def _check_prior(name: str, value: Any) -> None:
     raise InputError(f"{name} must be a GaussianPrior(mean, covariance){listed} or None; got {got}.")
 
 
+def _check_several(estimator: Any, behavior: SeveralBehaviors) -> None:
+    """Raise where a parameter does not go with several behaviors."""
+    asked = {'engine="variational"': estimator.engine, 'init="variational"': estimator.init}
+    for text, value in asked.items():
+        if isinstance(value, str) and value == "variational":
+            raise InputError(f"{text} takes one behavior, not a list or a dictionary of them: the variational engine has none.")
+    if estimator.pooling is not None and len(behavior.parts) > 1:
+        raise InputError(
+            f'pooling="cluster" is for a fit of one behavior; this one has {", ".join(behavior.parts)}. Leave pooling at None.'
+        )
+
+
 def check_use(estimator: Any, data: Data) -> None:
     """Raise where a parameter does not go with the data of a fit, and warn of one without effect."""
+    if isinstance(data.behavior, SeveralBehaviors):
+        _check_several(estimator, data.behavior)
     has_behavior = data.behavior is not None
     for name, is_there in (("feature_prior", data.has_numbers), ("behavior_prior", has_behavior), ("pooling", has_behavior)):
         if not is_there and getattr(estimator, name) is not None:

@@ -72,7 +72,7 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
     if likelihood is not None:
         params = {name.removeprefix("params."): fixed[name] for name in fixed if name.startswith("params.")}
         for name, values in likelihood.reported(params).items():
-            dims = ("user",) if name in likelihood.per_user else _DIMS.get(name, ())
+            dims = ("user",) if name in likelihood.per_user else _dims_of(name)
             if name == "slopes" and "categories.concentrations" in fixed:
                 dims = ("function", "slope")  # of features and of levels
             variables[name] = _squeezed(dims, values)
@@ -92,6 +92,12 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
     if "categories.concentrations" in fixed:
         variables["categories.concentrations"] = (("category",), fixed["categories.concentrations"])
     return variables
+
+
+def _dims_of(name: str) -> tuple[str, ...]:
+    """Dimensions of a parameter; with several behaviors, the name of its behavior and a dot stand before both."""
+    behavior, dot, own = name.rpartition(".")
+    return tuple(f"{behavior}{dot}{dim}" for dim in _DIMS.get(own, ()))
 
 
 def _summary(records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None, coords: Any) -> xr.Dataset:

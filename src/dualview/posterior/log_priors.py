@@ -43,7 +43,7 @@ def log_priors(post: "Posterior", model: Model) -> dict[str, Array]:
             drawn = post.flat(f"{name}.concentrations")
             found[f"{name}.base"] = np.array([log_concentrations(own, view.starts) for own in drawn])
     if model.likelihood is not None:
-        reported = {name: post.flat(name) for name in _OF_LIKELIHOODS if name in post}
+        reported = {name: post.flat(name) for name in post.names if name.split(".")[-1] in _OF_LIKELIHOODS}
         found |= model.likelihood.log_priors(reported, post.flat_acts)
     learnt = [(t, own) for t, own in enumerate(model.agreements) if isinstance(own, Beta) and own != LEARNT]  # that is flat
     if learnt:

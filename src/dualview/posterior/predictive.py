@@ -51,6 +51,17 @@ class VectorMixture:
 
         return NormalMixture(self._n, self._n_components, parts)
 
+    def block(self, dimensions: NDArray[np.intp]) -> "VectorMixture | NormalMixture":
+        """The distribution of some of the q numbers."""
+        if len(dimensions) == 1:
+            return self.marginal(int(dimensions[0]))
+
+        def parts(cases: slice) -> VectorParts:
+            log_weights, means, covariances = self._parts(cases)
+            return VectorParts(log_weights, means[..., dimensions], covariances[..., dimensions[:, None], dimensions])
+
+        return VectorMixture(self._n, len(dimensions), self._n_components, parts)
+
     @property
     def mean(self) -> Array:
         """Expected vectors, (n, q); they need not exist, see :class:`NormalMixture`."""
@@ -121,7 +132,12 @@ class WeightedDraws:
     """A predictive distribution known by weighted draws: values (S, n) or (S, n, q), log weights (S, n) that sum to one."""
 
     def __init__(self, values: Array, log_weights: Array) -> None:
-        self._values, self._weights = values, np.exp(log_weights)
+        self._values, self._weights, self._log_weights = values, np.exp(log_weights), log_weights
+
+    def block(self, dimensions: NDArray[np.intp]) -> "WeightedDraws":
+        """The distribution of some of the q numbers."""
+        own = self._values[..., dimensions]
+        return WeightedDraws(own[..., 0] if len(dimensions) == 1 else own, self._log_weights)
 
     def __len__(self) -> int:
         return int(self._values.shape[1])

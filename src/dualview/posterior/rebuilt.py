@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualview.behaviors import Behavior, Likelihood
+from dualview.behaviors import Behavior, Likelihood, SeveralBehaviors
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.errors import InputError
 from dualview.model import Model
@@ -67,6 +67,9 @@ def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | 
     """The observations of the fit: those given, checked to be of the fit, or those that the posterior was made with."""
     if "behavior" not in post.units:
         return None
+    fitted = post.behavior
+    if behavior is not None and isinstance(fitted, SeveralBehaviors):
+        behavior = fitted.observations(behavior)
     found = post.observations if behavior is None else behavior
     if found is None:
         raise InputError(

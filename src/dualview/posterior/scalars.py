@@ -29,8 +29,16 @@ def anchor_pairs(z: NDArray[np.integer], n_pairs: int = 4, n_looked_at: int = 20
 
 def scalars(post: "Posterior", n_anchors: int) -> dict[str, Array]:
     """By name, each (chain, draw): α, clusters, noise, base parameters, log joint, latent coefficients, pairs together."""
-    anchored = _some_of(post, "features.cells", n_anchors) | _some_of(post, "group_effects", n_anchors)
+    anchored = _some_of(post, "features.cells", n_anchors)
+    for name in post.names:
+        if _own_name(name) == "group_effects":
+            anchored |= _some_of(post, name, n_anchors)
     return _common(post) | anchored | _of_users(*_users(post), n_anchors) | _of_agreement(post)
+
+
+def _own_name(name: str) -> str:
+    """A name without that of a view or behavior before it."""
+    return name.split(".")[-1]
 
 
 def _of_agreement(post: "Posterior") -> dict[str, Array]:
@@ -89,24 +97,24 @@ def _some_of(post: "Posterior", name: str, n_anchors: int) -> dict[str, Array]:
 def _common(post: "Posterior") -> dict[str, Array]:
     """What all users have in common."""
     result: dict[str, Array] = {}
-    skipped = {"z", "z_behavior", "z_tables", "agrees", "latent", "features.cells", "group_effects"}
+    skipped = {"z", "z_behavior", "z_tables", "agrees", "latent", "features.cells"}
     logarithms = {"alpha", "noise_precision", "typical_noise_precision", "degrees_of_freedom", "slope_precision"}
     logarithms |= {"base_dof", "base_precision", "base_covariance"}
     summary = post.summary
     for name in post.names:
-        if name in skipped or (summary is not None and name not in summary):
+        if name in skipped or _own_name(name) == "group_effects" or (summary is not None and name not in summary):
             continue
         values = np.asarray(post[name] if summary is None else summary[name].values, dtype=float)
-        if values.ndim == 2 and name.split(".")[-1] in logarithms:
+        if values.ndim == 2 and _own_name(name) in logarithms:
             result[f"log {name}"] = np.log(values)
         elif values.ndim == 2:
             result[name] = values
         elif name == "slopes" and values.ndim == 4:
             flat = values.reshape(*values.shape[:2], -1)
             result |= {f"{name}[{i // values.shape[3]}, {i % values.shape[3]}]": flat[..., i] for i in range(flat.shape[2])}
-        elif name == "noise_precision":  # of each user, or of its cluster
+        elif _own_name(name) == "noise_precision":  # of each user, or of its cluster
             result[f"mean log {name}"] = np.log(values).mean(axis=2)
-        elif name == "group_sd" or name.endswith(".base_dof"):
+        elif _own_name(name) in ("group_sd", "base_dof"):
             result |= {f"log {name}[{i}]": np.log(values[..., i]) for i in range(values.shape[2])}
         elif values.ndim == 3:
             result |= {f"{name}[{i}]": values[..., i] for i in range(values.shape[2])}

@@ -15,8 +15,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior
+from dualview.behaviors import Behavior, SeveralBehaviors
 from dualview.behaviors.records import Forecast
+from dualview.behaviors.several import refuse_several
 from dualview.chains.storage import Store
 from dualview.checks import whole_number
 from dualview.columns import Cells
@@ -80,13 +81,16 @@ def whole_tree(post: "Posterior", asked: Asked, behavior: Behavior | None) -> xr
     Without names, a posterior that was read from a file and holds no observations gets the groups that can do without.
     """
     known = asked.groups is not None or behavior is not None or "behavior" not in post.units or post.observations is not None
-    if not known:
+    if asked.groups is not None or behavior is not None:
+        refuse_several(post.observations or post.behavior, "A group of outcomes")
+    if not known or isinstance(post.observations, SeveralBehaviors):
         return _as_kept(post.tree)
     return _Maker(post, asked, observations_of(post, behavior)).tree()
 
 
 def saved_tree(post: "Posterior") -> xr.DataTree:
     """All draws, with all groups beside them, as a file holds them: the features of all users, which predictions need."""
+    refuse_several(post.observations, "save(whole=True)")
     made, tree = _Maker(post, Asked(), observations_of(post, None)).tree(), post.tree.copy()
     for name in GROUPS:
         if name in made.children:

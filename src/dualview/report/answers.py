@@ -19,6 +19,7 @@ _POINTS = 41
 _MOST_CURVES = 6
 _MOST_ROLES = 8
 _MOST_EFFECTS = 40
+_OF_ITEMS = ("choices", "rankings")  # of which only differences between items matter
 _OF_CHAINS = {"z", "latent", "n_clusters", "alpha", "log_joint", "noise_precision", "agreement", "agrees", "slope_precision"}
 
 
@@ -78,10 +79,12 @@ def curves_section(
     curves = _RoleCurves(post, about, names)
     panels = [Curves(column.name, curves.grid(column), curves.bands(column, profiles[:_MOST_ROLES])) for column in columns]
     label = {"binary": f"probability of {about.outcome}", "choices": "probability against an average item"}
-    label["ordinal"] = f"expected {about.outcome}"
+    label |= {"ordinal": f"expected {about.outcome}", "rankings": "utility above an average item"}
+    if curves.is_logarithmic:
+        label["regression"] = f"typical {about.outcome}"
     picture = pictures.curves(panels, label.get(about.kind, about.outcome), [look["color"] for look in looks])
     shown = min(len(profiles), _MOST_ROLES)
-    return {"picture": picture, "n_columns": len(columns), "n_roles": shown, "choices": about.kind == "choices"}
+    return {"picture": picture, "n_columns": len(columns), "n_roles": shown, "choices": about.kind in _OF_ITEMS}
 
 
 class _RoleCurves:
@@ -92,8 +95,14 @@ class _RoleCurves:
         self._draws = post.flat("latent").reshape(-1, post.n_users, len(names))
         self._means = {column.name: column.mean for column in about.columns}
         self._common = np.zeros((len(self._draws), 1))  # what common columns add at their means
-        if about.common and about.kind != "choices":
+        if about.common and about.kind not in _OF_ITEMS:
             self._common = (post.flat("coefficients") @ [column.mean for column in about.common])[:, None]
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether locations are log1p of outcomes, which are counts."""
+        recorded = getattr(self._post.behavior, "recorded", None)
+        return recorded is not None and bool(recorded.is_logarithmic)
 
     def grid(self, along: Range) -> Array:
         """Points along a column."""
@@ -103,7 +112,7 @@ class _RoleCurves:
         """Median and 95 % interval of the members' mean outcome, role by role."""
         design = np.tile([self._means.get(name, 1.0) for name in self._names], (_POINTS, 1))  # 1: an intercept
         design[:, self._names.index(along.name)] = self.grid(along)
-        if self._about.kind == "choices":
+        if self._about.kind in _OF_ITEMS:
             design = design - np.array([self._means[name] for name in self._names])
         found = []
         for item in profiles:
@@ -116,7 +125,9 @@ class _RoleCurves:
 
     def _expected(self, locations: Array) -> Array:
         """Expected outcomes given their locations, (S, points)."""
-        if self._about.kind == "regression":
+        if self.is_logarithmic:
+            return np.expm1(locations)
+        if self._about.kind in ("regression", "rankings"):
             return locations
         if self._about.kind != "ordinal":
             return np.asarray(expit(locations))

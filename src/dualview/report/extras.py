@@ -97,7 +97,13 @@ def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | 
 
 
 def _probabilities_in_words(table: pd.DataFrame, many: str) -> str:
-    """What predictions of yes-or-no outcomes say."""
+    """What predictions of yes-or-no outcomes, levels and rankings say."""
+    if "ranking_log_probability" in table:
+        each = table.drop_duplicates("ranking")["ranking_log_probability"]
+        return (
+            f"{len(each):,} rankings of {len(table):,} items were predicted (predictions.csv): negative log-likelihood "
+            f"{-float(each.mean()):.3f} each."
+        )
     if "log_probability" not in table:
         return f"{len(table):,} {many} were predicted (predictions.csv); their outcomes are unknown."
     loss = -float(table["log_probability"].mean())

@@ -22,6 +22,7 @@ _ANSWERS = {
     "binary": Vocabulary("answer", "answers", *_COEFFICIENTS, "in what their answers depend on"),
     "ordinal": Vocabulary("rating", "ratings", *_COEFFICIENTS, "in what their ratings depend on"),
     "choices": Vocabulary("choice", "choices", *_COEFFICIENTS, "in what they choose by"),
+    "rankings": Vocabulary("ranked item", "ranked items", *_COEFFICIENTS, "in what they rank by"),
 }
 
 

@@ -107,6 +107,8 @@ _ANSWERS = {
     "the user's latent coefficients, less a cut point for each step between levels.",
     "choices": "The log odds that a user chooses one item over another are a sum of the differences between them times the "
     "user's latent coefficients.",
+    "rankings": "A user ranks items by their utilities: the utility of an item is a sum of columns times the user's latent "
+    "coefficients, plus noise of variance 1.",
 }
 
 
@@ -180,7 +182,8 @@ def power_intro(post: Posterior, forum: dict[str, Any], fewest: int, about: Abou
     caution = "" if n_draws >= fewest else f" With {counted(n_draws, 'whole draw', 'whole draws')} the intervals are rough."
     what = f"What a user's participation adds to the {forum.get('outcome', 'outcome of a thread')}, other things being equal."
     if about is not None:
-        on = "" if about.kind == "regression" else " on the scale of log odds"
+        scales = {"regression": "", "rankings": " on the scale of utilities"}
+        on = scales.get(about.kind, " on the scale of log odds")
         what = f"The coefficient of {about.parts(['latent'])[0]}{on}, user by user."
     return (
         f"{what} The "

@@ -46,7 +46,8 @@ class AboutAnswers:
 def write_about(folder: Path, answers: Answers, settings: AnswerSettings) -> None:
     """Write answers.json."""
     common = () if answers.common is None else _ranges(answers.common)
-    about = AboutAnswers(settings.kind, settings.outcome or "outcome", len(answers.ids), _ranges(answers.design), common)
+    outcome = settings.outcome or ("place" if settings.kind == "rankings" else "outcome")
+    about = AboutAnswers(settings.kind, outcome, len(answers.ids), _ranges(answers.design), common)
     write_whole(folder / FILE, json.dumps(asdict(about), indent=2, ensure_ascii=False).encode())
 
 

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dualview.columns import Censored
 from dualview.files.writing import write_whole
 from dualview.inputs.answers import Answers
 from dualview.inputs.tables import Threads
-from dualview.outcomes import ChoiceMixture, LevelMixture, Mixture, NormalMixture
+from dualview.outcomes import ChoiceMixture, CountMixture, LevelMixture, Mixture, NormalMixture, RankingMixture
 from dualview.runs.run import Request, behavior_of, opened, read_observations
 
 
@@ -30,6 +31,8 @@ def predict_run(
     table = _identified(new, request)
     if isinstance(predicted, ChoiceMixture):
         table, said = _of_probabilities(table, predicted, new, probability)
+    elif isinstance(predicted, RankingMixture):
+        table, said = _of_rankings(table, predicted, new.outcome, probability)
     elif isinstance(predicted, LevelMixture):
         table, said = _of_levels(table, predicted, new.outcome)
     else:
@@ -40,31 +43,54 @@ def predict_run(
 
 
 def _identified(new: Threads | Answers, request: Request) -> pd.DataFrame:
-    """Columns that identify the observations: threads, or lines with their users, and the items of choices."""
+    """Columns that identify the observations: threads, or lines with their users, the items of choices, and rankings."""
     if isinstance(new, Threads):
         return pd.DataFrame({"thread": new.ids})
     table = pd.DataFrame({"line": new.ids, "user": new.user})
     if new.choices is not None:
         asked = request.answers
         table = table.assign(winner=new.choices[asked.winner].array, loser=new.choices[asked.loser].array)
-    return table
+    return table if new.rankings is None else table.assign(ranking=new.rankings)
 
 
 def _of_numbers(table: pd.DataFrame, predicted: Mixture, outcome: Any, probability: float) -> tuple[pd.DataFrame, str]:
     """Median, mean, standard deviation and interval; where outcomes are known, their log densities and levels."""
-    assert isinstance(predicted, NormalMixture)
+    assert isinstance(predicted, NormalMixture | CountMixture)
     low, high = predicted.interval(probability).T
     table = table.assign(median=predicted.median, mean=predicted.mean, sd=predicted.std, low=low, high=high)
     said = ""
-    if outcome is not None:
+    if outcome is not None and outcome.ndim == 2:
+        table, said = _with_ends(table, predicted, outcome)
+    elif outcome is not None:
         table["outcome"] = outcome
         table["log_density"], table["level"] = predicted.log_density(outcome), predicted.cdf(outcome)
         inside = np.mean((outcome >= low) & (outcome <= high))
         said = f"; negative log-likelihood {predicted.nll(outcome):.3f}, {inside:.0%} inside the {probability:.0%} interval"
-    n_unsure = int(predicted.mean_unsure.sum())
+    n_unsure = int(predicted.mean_unsure.sum()) if isinstance(predicted, NormalMixture) else 0
     if n_unsure:
         said += f"; the means of {n_unsure} rest on few draws and need not exist: use medians and intervals"
     return table, said
+
+
+def _with_ends(table: pd.DataFrame, predicted: Any, ends: Any) -> tuple[pd.DataFrame, str]:
+    """The ends of outcomes that are known to an interval and their log probabilities; exact ones in a column of their own."""
+    low, high = ends.T
+    log_density: Any = predicted.log_density(Censored(low, high))
+    table = table.assign(outcome_low=low, outcome_high=high, outcome=np.where(low == high, low, np.nan))
+    table["log_density"] = log_density
+    return table, f"; negative log-likelihood {-float(log_density.mean()):.3f}, that of intervals by their probability"
+
+
+def _of_rankings(table: pd.DataFrame, predicted: RankingMixture, outcome: Any, probability: float) -> tuple[pd.DataFrame, str]:
+    """The probability of being first of its ranking, and its interval; log probabilities of rankings where places are known."""
+    low, high = predicted.interval(probability).T
+    table = table.assign(probability=predicted.mean, low=low, high=high)
+    if outcome is None:
+        return table, ""
+    codes, names = pd.factorize(table["ranking"])
+    log_probability = predicted.log_density(outcome)
+    table["place"], table["ranking_log_probability"] = outcome, log_probability[codes]
+    return table, f"; negative log-likelihood {-float(log_probability.mean()):.3f} for each of {len(names)} rankings"
 
 
 def _of_probabilities(

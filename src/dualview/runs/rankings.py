@@ -216,7 +216,11 @@ def _outcomes(observed: Threads | Answers) -> NDArray[Any]:
     """The outcome of each observation; for answers, with the user."""
     if isinstance(observed, Threads):
         return np.zeros(len(observed.ids)) if observed.outcome is None else observed.outcome
-    columns = {"user": observed.user} | ({} if observed.outcome is None else {"outcome": observed.outcome})
+    columns: dict[str, Any] = {"user": observed.user}
+    if observed.outcome is not None:
+        columns |= {f"outcome {i}": own for i, own in enumerate(np.atleast_2d(observed.outcome.T))}
+    if observed.rankings is not None:
+        columns["ranking"] = observed.rankings
     rows = pd.DataFrame(columns) if observed.choices is None else observed.choices.assign(**columns)
     return np.array(["\0".join(map(str, row)) for row in rows.itertuples(index=False)], dtype=object)
 

@@ -67,9 +67,10 @@ class Request:
 
     def __post_init__(self) -> None:
         check_settings(self.settings)
-        check_values(AnswerSettings, {"kind": self.answers.kind})
-        options = ("outcome", "by", "common", "groups", "no_intercept", "levels", "items", "item_intercept")
+        check_values(AnswerSettings, {name: getattr(self.answers, name) for name in ("kind", "outcome_kind")})
+        options = ("outcome", "by", "common", "groups", "no_intercept", "levels", "items", "item_intercept", "bounds")
         given = {name: getattr(self.answers, name) for name in options}
+        given["outcome_kind"] = self.answers.outcome_kind != "continuous"
         given |= {"outcomes": self.outcomes, "covariates": self.covariates, "intercept": self.intercept}
         check_options(self.answers.kind, [name for name, value in given.items() if value])
 

@@ -1,0 +1,394 @@
+"""Several behaviors of the same users: each has its own latent vector, and one partition is behind all of them.
+
+The latent vector of a user is those of the behaviors laid end to end, in one Gaussian view.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import block_diag
+
+from dualview.behaviors.base import Behavior, fold_positions
+from dualview.behaviors.likelihoods.several import SeveralLikelihoods, own_params, with_name
+from dualview.behaviors.likelihoods.vector_blocks import Block
+from dualview.behaviors.naming import check_names, named_parts
+from dualview.behaviors.records import Array, Evidence, Forecast, Params, SampledEvidence
+from dualview.behaviors.several_evidence import joint_evidence, nothing_known
+from dualview.behaviors.several_left_out import SeveralLeftOut
+from dualview.behaviors.shared_outcome import SharedOutcome, replace_participation
+from dualview.behaviors.threads_given import placed_columns
+from dualview.behaviors.user_regression import UserRegression
+from dualview.errors import InputError
+from dualview.units import GaussianPrior, Whitening
+
+
+class SeveralBehaviors(Behavior):
+    """Behaviors of the same users by name, as ``fit(X, [posts, ratings])`` and ``fit(X, {"posts": posts, ...})`` make it.
+
+    Parameters
+    ----------
+    parts : dict of name to behavior
+        What was observed. Names are put before those of parameters and of the parts of latent vectors, with a dot:
+        ``posterior_["posts.noise_precision"]``.
+    users : sequence, optional
+        Ids of all users in their order, those of X. By default those of the behaviors, in the order in which they appear.
+        Users are matched by ids where behaviors have some, and by position where they have none.
+
+    Examples
+    --------
+    >>> import dualview as dv
+    >>> posts = dv.SharedOutcome([[1, 1], [0, 1]], [3.0, 5.0])
+    >>> answers = dv.BinaryOutcomes([0, 1], [[1.0], [2.0]], [0, 1])
+    >>> both = SeveralBehaviors({"posts": posts, "answers": answers})
+    >>> len(both), both.n_observations, both.names
+    (2, 4, ['posts.latent', 'answers.x0'])
+    """
+
+    parts: dict[str, Behavior]
+
+    def __init__(self, parts: Mapping[str, Behavior], users: Sequence[str] | None = None) -> None:
+        check_names(parts)
+        if any(isinstance(part, SeveralBehaviors) for part in parts.values()):
+            raise InputError("One of the behaviors has several itself: give all of them in one list or dictionary.")
+        self.parts = _matched(dict(parts), users)
+        self.users = next(iter(self.parts.values())).users if users is None else list(users)
+        if len(parts) > 1:
+            _refuse_own_noise_of_clusters(self.parts)
+
+    @classmethod
+    def of(cls, given: Any, users: Sequence[str] | None = None) -> "SeveralBehaviors":
+        """From a list, which gets names by the kind of each behavior, or a dictionary."""
+        return cls(named_parts(given), users)
+
+    @classmethod
+    def _unmatched(cls, parts: dict[str, Behavior]) -> "SeveralBehaviors":
+        """Observations that are matched with the users of a fit elsewhere."""
+        made = cls.__new__(cls)
+        made.parts, made.users = parts, None
+        return made
+
+    def __len__(self) -> int:
+        return max(len(part) for part in self.parts.values())
+
+    def __getitem__(self, name: str) -> Behavior:
+        if name not in self.parts:
+            raise InputError(f"There is no behavior {name!r}; there are {', '.join(self.parts)}.")
+        return self.parts[name]
+
+    def __repr__(self) -> str:
+        return f"SeveralBehaviors({', '.join(f'{name}={part!r}' for name, part in self.parts.items())})"
+
+    def facts(self) -> dict[str, object]:
+        """Users, and each behavior in words."""
+        found: dict[str, object] = {"users": f"{len(self):,}"}
+        return found | {name: repr(part) for name, part in self.parts.items()}
+
+    @property
+    def n_observations(self) -> int:
+        """Those of all behaviors."""
+        return int(self._ends[-1])
+
+    @property
+    def _ends(self) -> NDArray[np.intp]:
+        """Where the observations of each behavior begin among those of all, and their number."""
+        return np.cumsum([0, *(_size(part) for part in self.parts.values())])
+
+    @property
+    def outcome(self) -> Array | None:  # type: ignore[override]
+        """The outcomes of all behaviors, one after the other, (n,) or (n, 2); None where one has none."""
+        return None if any(part.outcome is None for part in self.parts.values()) else self.observed
+
+    @property
+    def observed(self) -> Array:
+        """The outcomes of all behaviors; an error where one has none. Ends (n, 2) where some are known to an interval."""
+        found = [np.asarray(part.observed, dtype=float) for part in self.parts.values()]
+        if any(values.ndim == 2 for values in found):
+            found = [values if values.ndim == 2 else np.column_stack([values, values]) for values in found]
+        return np.concatenate(found)
+
+    @property
+    def scored_as(self) -> str:
+        return ", ".join(f"{name}: {part.scored_as}" for name, part in self.parts.items())
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the numbers of a latent vector."""
+        return [f"{name}.{own}" for name, part in self.parts.items() for own in _functions(part)]
+
+    @property
+    def blocks(self) -> dict[str, Block]:
+        """The block of each behavior in a latent vector."""
+        return dict(zip(self.parts, Block.all_of([len(_functions(part)) for part in self.parts.values()]), strict=True))
+
+    def coords(self) -> dict[str, Any]:
+        """Names along the axes of latent vectors and of each behavior's parameters, these by the behavior's name."""
+        found: dict[str, Any] = {"function": self.names, "function_other": self.names}
+        for name, part in self.parts.items():
+            own = {axis: values for axis, values in part.coords().items() if axis not in ("function", "function_other")}
+            found |= with_name(own, name)
+        return found
+
+    @property
+    def param_names(self) -> list[str]:
+        return [f"{name}.{own}" for name, part in self.parts.items() for own in part.param_names]
+
+    def advice(self, n_rows: int) -> str:
+        return next(iter(self.parts.values())).advice(n_rows)
+
+    def aligned(self, users: Sequence[str]) -> "SeveralBehaviors":
+        """The same observations with the users in this order; who is missing in a behavior has no observations there."""
+        return SeveralBehaviors(self.parts, users)
+
+    def described(self) -> dict[str, Any]:
+        """What each behavior says of itself, by name."""
+        parts = {name: part.described() for name, part in self.parts.items()}
+        return {"kind": "SeveralBehaviors", "n_users": len(self), "n_observations": self.n_observations, "parts": parts}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Digests of all behaviors, by name."""
+        found: dict[str, Any] = {"behaviors": list(self.parts)}
+        for name, part in self.parts.items():
+            found |= with_name({"kind": type(part).__name__} | part.fingerprint(), name)
+        return found
+
+    def take(self, rows: Any) -> "SeveralBehaviors":
+        """Some observations only, by position or mask among those of all behaviors; everybody stays a user."""
+        chosen = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
+            raise InputError(f"take needs positions or a mask of the {self.n_observations} observations; got {rows!r}.")
+        places = np.flatnonzero(chosen) if chosen.dtype.kind == "b" else chosen
+        bounds = zip(self.parts.items(), self._ends, self._ends[1:], strict=False)
+        parts = {name: part.take(places[(places >= a) & (places < b)] - a) for (name, part), a, b in bounds}
+        made = SeveralBehaviors._unmatched(parts)
+        made.users = self.users
+        return made
+
+    def whole(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """As each behavior wants them together."""
+        found = []
+        for part, a, b in zip(self.parts.values(), self._ends, self._ends[1:], strict=False):
+            own = rows[(rows >= a) & (rows < b)] - a
+            found.append(a + (part.whole(own) if len(own) else own))
+        return np.concatenate(found)
+
+    def split(self, n_splits: int = 5, *, seed: int = 0) -> "Iterator[tuple[SeveralBehaviors, SeveralBehaviors]]":
+        """Pairs (training, held out) for cross-validation over the observations of all behaviors."""
+        for training, held_out in self.folds(n_splits, seed=seed):
+            yield self.take(training), self.take(held_out)
+
+    def folds(self, n_splits: int = 5, *, seed: int = 0) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """The positions that :meth:`split` cuts into; every behavior has its share of each fold."""
+        cut = []
+        for part, first in zip(self.parts.values(), self._ends, strict=False):
+            own = getattr(part, "folds", None)
+            folds = fold_positions(_size(part), n_splits, seed, "observations") if own is None else own(n_splits, seed=seed)
+            cut.append([(first + training, first + held_out) for training, held_out in folds])
+        return [(np.concatenate([a for a, _ in fold]), np.concatenate([b for _, b in fold])) for fold in zip(*cut, strict=True)]
+
+    def user_weights(self) -> Any:
+        """Those of all behaviors, one after the other; None where one has none."""
+        found = [part.user_weights() for part in self.parts.values()]
+        if any(weights is None for weights in found):
+            return None
+        return sparse.csr_array(sparse.vstack([sparse.csr_array(weights) for weights in found]))
+
+    def ridge_estimate(self) -> Array:
+        """The estimates of all behaviors beside each other, (U, q)."""
+        found = np.hstack([part.ridge_estimate().reshape(len(self), -1) for part in self.parts.values()])
+        return found[:, 0] if found.shape[1] == 1 else found
+
+    def likely_prior(self, features: Array | None = None) -> GaussianPrior:
+        """That of each behavior by itself."""
+        priors = [part.likely_prior(features) for part in self.parts.values()]
+        return GaussianPrior(np.concatenate([own.mean for own in priors]), block_diag(*(own.covariance for own in priors)))
+
+    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, SeveralLikelihoods]:
+        """Units in which the vectors of different behaviors stay apart, and the likelihood in them."""
+        if prior is not None:
+            prior.check_size(len(self.names), f"behavior_prior over ({', '.join(self.names)})")
+        made = {}
+        for (name, part), block in zip(self.parts.items(), self.blocks.values(), strict=True):
+            try:
+                made[name] = part.prepare(None if prior is None else _prior_of(prior, block, name))
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from error
+        units = [own for own, _ in made.values()]
+        factor, inverse = block_diag(*(own.factor for own in units)), block_diag(*(own.inverse for own in units))
+        likelihood = SeveralLikelihoods.of({name: own for name, (_, own) in made.items()})
+        return Whitening(np.concatenate([own.mean for own in units]), factor, inverse), likelihood
+
+    def new(self, given: Any) -> "SeveralBehaviors":
+        """New observations of some of these behaviors: a dictionary, a list of all of them, or the one of its kind."""
+        if isinstance(given, SeveralBehaviors):
+            given = given.parts
+        if isinstance(given, Mapping):
+            strange = [str(name) for name in given if name not in self.parts]
+            if strange or not given:
+                raise InputError(
+                    f"New observations must be of the behaviors of the fit, {', '.join(self.parts)}; got "
+                    f"{', '.join(strange) or 'none'}."
+                )
+            parts = {name: given[name] for name in self.parts if name in given}
+        elif isinstance(given, list | tuple):
+            if len(given) != len(self.parts):
+                raise InputError(
+                    f"A list of new observations must have one behavior for each of the fit, {', '.join(self.parts)}; got "
+                    f"{len(given)}. For some of them give a dictionary by name."
+                )
+            parts = dict(zip(self.parts, given, strict=True))
+        else:
+            parts = {self._only_of_its_kind(given): given}
+        return SeveralBehaviors._unmatched(self._with_all_new(parts))
+
+    def observations(self, given: Any) -> "SeveralBehaviors":
+        """The observations of a fit that has lost its own, in one of the forms that ``fit`` takes."""
+        found = self.new(given)
+        missing = [name for name in self.parts if name not in found.parts]
+        if missing:
+            raise InputError(f"behavior must have all behaviors of the fit; missing: {', '.join(missing)}.")
+        found.users = self.users
+        return found
+
+    def _only_of_its_kind(self, given: Any) -> str:
+        """The name of the one behavior that new observations without a name can be of."""
+        of_its_kind = [name for name, part in self.parts.items() if type(part) is type(given)]
+        if len(of_its_kind) != 1:
+            first = next(iter(self.parts))
+            raise InputError(
+                f"The fit has the behaviors {', '.join(self.parts)}; say of which these observations are, as "
+                f'{{"{first}": ...}}; got {type(given).__name__}.'
+            )
+        return of_its_kind[0]
+
+    def _with_all_new(self, parts: dict[str, Any]) -> dict[str, Any]:
+        """New observations of users with ids among all users: those of the fit, then the new ones of all behaviors."""
+        if self.users is None or any(getattr(part, "users", None) is None for part in parts.values()):
+            return parts
+        everybody = list(dict.fromkeys([*self.users, *(user for part in parts.values() for user in part.users)]))
+        return {name: _among(part, everybody, name) for name, part in parts.items()}
+
+    def own_draws(self, latent: Array, params: Params, name: str) -> tuple[Array, Params]:
+        """Of S draws the vectors of one behavior, (S, U) or (S, U, q), and its parameters."""
+        vectors = latent.reshape(*latent.shape[:2], -1)[..., self.blocks[name].own]
+        return vectors[..., 0] if vectors.shape[-1] == 1 else vectors, own_params(params, name)
+
+    def forecasts(self, new: Any, latent: Array, params: Params, n_new: int) -> dict[str, Forecast]:
+        """The distribution of new observations of each behavior that some are given of."""
+        found = {}
+        for name, own in self.new(new).parts.items():
+            forecast = self.parts[name].forecast(own, *self.own_draws(latent, params, name), n_new)
+            found[name] = Forecast(
+                forecast.n, forecast.known, forecast.outcome, self._wide(forecast.loads, name), forecast.noise, forecast.unsure
+            )
+        return found
+
+    def _wide(self, loads: Any, name: str) -> Any:
+        """What new users' vectors of all behaviors count for, sparse (n, J q), from that of one behavior's, (n, J q_b)."""
+        entries, block, q = sparse.coo_array(loads), self.blocks[name].own, len(self.names)
+        user, own = np.divmod(entries.col, len(block))
+        shape = (entries.shape[0], entries.shape[1] // len(block) * q)
+        return sparse.csr_array((entries.data, (entries.row, user * q + block[own])), shape=shape)
+
+    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:  # noqa: ARG002
+        """There is one for each behavior: :meth:`forecasts`."""
+        raise InputError(f"This is for one behavior; the fit has several, {', '.join(self.parts)}.")
+
+    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence | SampledEvidence:
+        """What observations of new users say of their vectors: those of one behavior say nothing of the others."""
+        given, found = self.new(new), []
+        for name, part in self.parts.items():
+            known: Evidence | SampledEvidence = nothing_known(n_new, len(self.blocks[name].own))
+            if name in given.parts:
+                known = part.evidence(given.parts[name], *self.own_draws(latent, params, name), n_new)
+            if isinstance(known, Evidence) and known.noise is not None and len(self.parts) > 1:
+                raise InputError(
+                    f'{name}: with several behaviors and noise="user", new users are known by their features alone: leave '
+                    f"out {name} of behavior_new."
+                )
+            found.append(known)
+        return found[0] if len(found) == 1 else joint_evidence(found, list(self.blocks.values()))
+
+    def as_new(self, user: int) -> "SeveralBehaviors":
+        return SeveralBehaviors._unmatched({name: part.as_new(user) for name, part in self.parts.items()})
+
+    def left_out(self) -> SeveralLeftOut | None:
+        """Each observation given all others and the vectors of other behaviors; None where one behavior has none."""
+        found = {name: part.left_out() for name, part in self.parts.items()}
+        known = {name: own for name, own in found.items() if own is not None}
+        if len(known) < len(found):
+            return None
+        return SeveralLeftOut(known, self.blocks, {name: part.observed for name, part in self.parts.items()})
+
+
+def refuse_several(behavior: Behavior | None, what: str) -> None:
+    """Raise where a fit had several behaviors, for what takes one."""
+    if isinstance(behavior, SeveralBehaviors):
+        raise InputError(
+            f"{what} is for a fit of one behavior; this one has {', '.join(behavior.parts)}. Fit them one at a time for it."
+        )
+
+
+def _size(part: Behavior) -> int:
+    """The number of observations; a behavior of the user's own may have no other way to say it."""
+    n = getattr(part, "n_observations", None)
+    return len(part.observed) if n is None else int(n)
+
+
+def _functions(part: Behavior) -> list[str]:
+    """Names of the numbers of a behavior's latent vector."""
+    return [str(name) for name in part.coords().get("function", ("latent",))]
+
+
+def _matched(parts: dict[str, Behavior], users: Sequence[str] | None) -> dict[str, Behavior]:
+    """Behaviors of the same users in the same order; an error where they are not."""
+    with_ids = [part for part in parts.values() if part.users is not None]
+    if users is None and with_ids:
+        if len(with_ids) < len(parts):
+            without = [name for name, part in parts.items() if part.users is None]
+            raise InputError(
+                f"Behaviors must all have ids of users, or none of them; without ids: {', '.join(without)}. Give them "
+                "ids, or X with ids in its index."
+            )
+        users = list(dict.fromkeys(str(user) for part in with_ids for user in part.users or ()))
+    if users is not None:
+        parts = {name: _among(part, list(users), name) for name, part in parts.items()}
+    sizes = {name: len(part) for name, part in parts.items()}
+    most = max(sizes.values())
+    for name, part in parts.items():
+        if sizes[name] != most:
+            listed = ", ".join(f"{other} has {n}" for other, n in sizes.items())
+            raise InputError(f"Behaviors must be of the same users: {listed}. {name}: {part.advice(most)}")
+    return parts
+
+
+def _among(part: Behavior, users: list[str], name: str) -> Behavior:
+    """The same observations among these users, by their ids; who is missing has no observations."""
+    if part.users is None or part.users == users:
+        return part
+    if not isinstance(part, SharedOutcome):
+        return part.aligned(users)
+    unknown = sorted(set(part.users) - set(users))
+    if unknown:
+        raise InputError(f"{name}: these users are not among the rows of X, by their ids: {', '.join(unknown[:5])}.")
+    wider = replace_participation(part, placed_columns(part.participation, part.users, users))
+    wider.users = users
+    return wider
+
+
+def _refuse_own_noise_of_clusters(parts: Mapping[str, Behavior]) -> None:
+    for name, part in parts.items():
+        if isinstance(part, UserRegression) and part.noise == "cluster":
+            raise InputError(f'{name}: noise="cluster" is for a fit of one behavior. Use noise="shared", "user" or "student".')
+
+
+def _prior_of(prior: GaussianPrior, block: Block, name: str) -> GaussianPrior:
+    """The prior of one behavior's vectors; an error where these are correlated with others."""
+    if prior.covariance[np.ix_(block.own, block.rest)].any():
+        raise InputError(
+            f"behavior_prior must have covariances of 0 between different behaviors; {name} has others. How behaviors go "
+            "together inside clusters is learned."
+        )
+    return GaussianPrior(prior.mean[block.own], prior.covariance[np.ix_(block.own, block.own)])
