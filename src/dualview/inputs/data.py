@@ -15,7 +15,7 @@ from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.cells import cell_coords, checked_table, warn_of_empty_rows
 from dualview.inputs.features import feature_names, repeated_rows, repeats_text, row_ids
-from dualview.inputs.several_tables import is_several, joined_tables, table_of
+from dualview.inputs.several_tables import comes_as_tables, joined_tables, table_of
 
 Array = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ class Data:
 def checked_data(estimator: Any, X: Any, y: Any) -> Data:
     """The data that ``fit`` of an estimator is given; sets the estimator's n_features_in_ and feature_names_in_."""
     features, codebook, cells, kinds, tables = None, None, None, None, ()
-    if is_several(X):
+    if comes_as_tables(X):
         tables = tuple(X)
         X, kinds = joined_tables(X)
     behavior = _checked_behavior(y, row_ids(X))

@@ -14,7 +14,7 @@ from dualview.checks import refuse_repeated_columns
 from dualview.columns import Cells, Columns
 from dualview.errors import InputError
 from dualview.inputs.features import checked_features, feature_names, row_ids, warn_of_projection
-from dualview.inputs.several_tables import is_several, joined_tables
+from dualview.inputs.several_tables import comes_as_tables, joined_tables
 from dualview.posterior import Posterior
 from dualview.posterior.candidates import Features
 from dualview.posterior.user_cells import UserCells
@@ -38,7 +38,7 @@ def new_features(estimator: Any, post: Posterior, X: Any, unknown: Literal["erro
     """Features of new users by the columns of the fit. unknown: what a level is that the fit has not seen."""
     if unknown not in ("error", "missing"):
         raise InputError(f'unknown must be "error" or "missing"; got {unknown!r}.')
-    if post.layout is not None and is_several(X):
+    if post.layout is not None and comes_as_tables(X):
         X = joined_tables(X, post.layout.names)[0]
     if post.codebook is None:
         numbers = checked_features(estimator, X, reset=False, missing=True)

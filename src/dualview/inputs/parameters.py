@@ -109,14 +109,14 @@ def check_use(estimator: Any, data: Data) -> None:
         missing = "a behavior" if data.has_features else "features X"
         raise InputError(f"agreement compares features and behavior; this fit lacks {missing}. Give both, or agreement=None.")
     if data.tables:
-        _check_several(estimator, data)
+        _check_tables(estimator, data)
     if estimator.n_clusters is not None and estimator.n_clusters > data.n_users:
         raise InputError(f"n_clusters must be at most the number of users, {data.n_users}; got {estimator.n_clusters}.")
 
 
-def _check_several(estimator: Any, data: Data) -> None:
+def _check_tables(estimator: Any, data: Data) -> None:
     """Raise where a parameter does not go with features that come as several tables."""
-    if estimator.engine == "variational":
+    if estimator.engine == "variational" or (isinstance(estimator.init, str) and estimator.init == "variational"):
         raise InputError('Several tables of features are for engine="gibbs"; for the variational engine join them into one.')
     if isinstance(estimator.feature_prior, GaussianPrior):
         raise InputError(

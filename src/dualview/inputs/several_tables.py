@@ -21,7 +21,7 @@ _SHOWN = 5
 _RESERVED = ("features", "behavior", "categories")
 
 
-def is_several(X: Any) -> bool:
+def comes_as_tables(X: Any) -> bool:
     """Whether features come as several tables by name."""
     return isinstance(X, Mapping)
 
