@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dualview.behaviors.records import ClusterNoise, UserNoise
 from dualview.errors import InputError
 from dualview.posterior.category_shares import CategoryShares
-from dualview.posterior.disagreement import Customers
+from dualview.posterior.disagreement import Customers, Rows
 from dualview.posterior.followed import followed, slopes_of
 from dualview.posterior.fresh import Component, FreshBlocks, FreshClusters
 from dualview.posterior.posterior import Posterior
@@ -87,13 +87,8 @@ class Candidates:
         """How new users act who look like rows of this weight (R,), of this total (N,) in each draw; None if as they look."""
         if self.share is None:
             return None
-        own = np.where(self.known, 1.0, 1.0 + self.offset[self.draw])
-        new = np.zeros((2, len(self.draw)))
-        for n_opened, row in enumerate(new):
-            row[~self.known] = (self.new_weight(np.full(self.n_draws, float(n_opened))) / max(self.n_fresh, 1))[
-                self.draw[~self.known]
-            ]
-        return Customers(self.share, self.draw, self.first, np.where(self.known, weight, 0.0), total, own, new)
+        new = [self.new_weight(np.full(self.n_draws, n)) / max(self.n_fresh, 1) for n in (0.0, 1.0)]
+        return Customers.of(Rows(self.draw, self.first, self.known, self.offset, self.share), weight, total, new)
 
     @property
     def log_prior(self) -> Array:

@@ -9,12 +9,26 @@ w_l being what a row weighs by its customers and W the sum over the draw's rows,
 opened by its look weighs as a cluster of one customer; the fresh rows of a draw share the weight of a new cluster.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+
+
+class Rows(NamedTuple):
+    """Rows of some draws: draw (R,), first (N,), each draw's first row, and known (R,), which are no fresh ones.
+
+    offset (N,): what a cluster weighs more than its customers. share (N,): ρ.
+    """
+
+    draw: NDArray[np.int64]
+    first: NDArray[np.intp]
+    known: NDArray[np.bool_]
+    offset: Array
+    share: Array
 
 
 class Customers(NamedTuple):
@@ -31,6 +45,14 @@ class Customers(NamedTuple):
     total: Array
     own: Array
     new: Array
+
+    @classmethod
+    def of(cls, rows: Rows, weight: Array, total: Array, new: Sequence[Array]) -> "Customers":
+        """From the weight (R,) of all rows and its total (N,), and what each fresh row of a draw weighs, (N,) twice."""
+        known, draw = rows.known, rows.draw
+        own = np.where(known, 1.0, 1.0 + rows.offset[draw])
+        fresh = np.array([np.where(known, 0.0, by_draw[draw]) for by_draw in new])
+        return cls(rows.share, draw, rows.first, np.where(known, weight, 0.0), total, own, fresh)
 
     def acting(self, log_looks: Array) -> Array:
         """ln of the weights by behavior, from those by features, (J, R) both."""

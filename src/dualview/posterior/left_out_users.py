@@ -16,7 +16,7 @@ from dualview.behaviors import Behavior
 from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence
 from dualview.errors import InputError
 from dualview.posterior.candidates import Candidates, Features
-from dualview.posterior.disagreement import Customers
+from dualview.posterior.disagreement import Customers, Rows
 from dualview.posterior.left_out import LatentPriors
 from dualview.posterior.new_users import updated
 from dualview.posterior.posterior import Posterior
@@ -124,11 +124,9 @@ class _Rows:
         """ln of each row's weight by behavior, from that by features; the same where users act as they look."""
         if self._all.share is None:
             return log_looks
-        known, draw = self._all.known[self._kept], self._draw
-        own = np.where(known, 1.0, 1.0 + self._all.offset[self._chosen][draw])
-        new = np.array([np.where(known, 0.0, self._new_weight(n - others.n_gone)[draw]) for n in (0, 1)])
-        weight = np.where(known, others.weight, 0.0)
-        customers = Customers(self._all.share[self._chosen], draw, self._first, weight, others.total, own, new)
+        offset, share = (part[self._chosen] for part in (self._all.offset, self._all.share))
+        rows = Rows(self._draw, self._first, self._all.known[self._kept], offset, share)
+        customers = Customers.of(rows, others.weight, others.total, [self._new_weight(n - others.n_gone) for n in (0, 1)])
         return np.asarray(customers.acting(log_looks[None])[0])
 
     def log_features(self, x: Features | None) -> Array:

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from dualview.behaviors.likelihoods.augmented import MOST_LOG
-from dualview.behaviors.likelihoods.student import LEAST_DOF, StudentRegression, log_dof_prior
+from dualview.behaviors.likelihoods.tails import TailedRegression
 from dualview.behaviors.records import Array, Params, Prior
 from dualview.numerics.messages import Terms
 from dualview.numerics.python_slices import slice_sample
@@ -31,15 +30,15 @@ def log_own(squares: Array, counts: NDArray[Any], noise: Any, dof: Any) -> Array
 
 
 @dataclass(frozen=True)
-class OwnNoiseRegression(StudentRegression):
-    """Observations of one user each, whose noise is the user's own. dof: as of Student-t noise."""
+class OwnNoiseRegression(TailedRegression):
+    """Observations of one user each, whose noise is the user's own."""
 
     @property
     def per_user(self) -> tuple[str, ...]:
         return ("noise_precision",)
 
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
-        """As of Student-t noise, with the same noise for all."""
+        """With the same noise for all."""
         latent, params = super().start(rng)
         typical = float(params["noise_precision"])
         return latent, params | {"noise_precision": np.full(len(latent), typical), TYPICAL: typical}
@@ -78,14 +77,7 @@ class OwnNoiseRegression(StudentRegression):
 
     def spread_density(self, squares: Array, typical: float) -> Callable[[float], float]:
         """Log density of ln ν given the users' sums of squared residuals and s, up to a constant."""
-
-        def log_density(log_dof: float) -> float:
-            if not math.log(LEAST_DOF) < log_dof < MOST_LOG:
-                return -math.inf
-            dof = math.exp(log_dof)
-            return float(log_own(squares, self.panel.counts, typical, dof).sum() + log_dof_prior(dof)) + log_dof
-
-        return log_density
+        return self.log_dof_density(lambda dof: float(log_own(squares, self.panel.counts, typical, dof).sum()))
 
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(outcome, s, ν, precisions of users | latent) up to a constant."""
@@ -94,7 +86,7 @@ class OwnNoiseRegression(StudentRegression):
         squares = self.panel.sums(self.residual(latent) ** 2)
         likelihood = 0.5 * float((self.panel.counts * np.log(noise) - noise * squares).sum())
         of_users = half * math.log(half) - float(gammaln(half)) + (half - 1.0) * np.log(share) - half * share
-        prior = self._working_prior.log_density(typical) + (float(log_dof_prior(dof)) if self.dof is None else 0.0)
+        prior = self._working_prior.log_density(typical) + self.log_dof_of(params)
         return likelihood + float(of_users.sum()) - len(share) * math.log(typical) + prior
 
     def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:
