@@ -293,10 +293,7 @@ def each_where(one: Any, *picked: str) -> Callable[..., Any]:
                 one(*_picked(before, is_picked, places[i]), record)
 
     def typed(context: Any, given: Any) -> Any:
-        *before, _, places, records = given
-        own = _Own(context, one, picked, before, places)
-        for record in records:
-            own.call(record)
+        _check_calls(context, one, picked, given)
         return types.none
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, _: Any) -> Any:
@@ -321,10 +318,7 @@ def total_where(one: Any, *picked: str) -> Callable[..., Any]:
         return sum(own, start=0.0)
 
     def typed(context: Any, given: Any) -> Any:
-        *before, _, places, records = given
-        own = _Own(context, one, picked, before, places)
-        for record in records:
-            own.call(record)
+        _check_calls(context, one, picked, given)
         return types.float64
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
@@ -367,6 +361,14 @@ def in_turn_by(one: Any, *picked: str) -> Callable[..., Any]:
 
 def _picked(arguments: list[Any], is_picked: list[bool], place: Any) -> list[Any]:
     return [argument[place] if own else argument for argument, own in zip(arguments, is_picked, strict=True)]
+
+
+def _check_calls(context: Any, one: Any, picked: tuple[str, ...], given: Any) -> None:
+    """Raise where a record of some kind cannot be called so."""
+    *before, _, places, records = given
+    own = _Own(context, one, picked, before, places)
+    for record in records:
+        own.call(record)
 
 
 def _takes_part(context: Any, builder: Any, i: int, given: Any, values: Any) -> Any:

@@ -38,12 +38,17 @@ USERS = range(len(X))
 def log_marginal(view: str, members: tuple[int, ...]) -> float:
     """ln p(vectors of one cluster), its mean and precision integrated out; of behavior, the latent numbers too."""
     values, noise = (X, 0.0) if view == "features" else (Y, 1.0 / NOISE)
-    if not members:
-        return 0.0
+    return log_cluster(values[list(members)], noise)
+
+
+def log_cluster(values: np.ndarray, noise: float) -> float:
+    """ln p(vectors of one cluster) with a variance of noise besides, its mean and precision integrated out."""
     mean, precision, covariance, dof = BASE
+    if not len(values):
+        return 0.0
     levels = (np.arange(4000) + 0.5) / 4000
     own = stats.gamma(0.5 * dof, scale=2.0 / (dof * covariance)).ppf(levels)  # precisions, equally likely
-    away, n = values[list(members)] - mean, len(members)
+    away, n = values - mean, len(values)
     spread = 1.0 / own + noise
     whole = spread + n / precision  # the eigenvalue along (1, …, 1); the others are spread
     squares = ((away**2).sum() - n * away.mean() ** 2) / spread + n * away.mean() ** 2 / whole

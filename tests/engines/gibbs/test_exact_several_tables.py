@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.special import logsumexp
 
 import naive
@@ -21,16 +20,13 @@ from dualview.model import Model, State
 from dualview.numerics.streams import stream_of
 from dualview.partitions.agreement import Agreement, KnownAgreement
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, PartitionPrior
-from dualview.views.base import Base
 from dualview.views.blocked import BlockedState
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian.view import GaussianState, GaussianView
-from engines.gibbs.test_exact_agreement import always_split
+from engines.gibbs.test_exact_agreement import FIXED, NOISE, always_split, log_cluster
 
 DATA = {"first": np.array([-1.2, -0.8, 1.0]), "second": np.array([0.9, -1.0, 0.8]), "behavior": np.array([-0.8, 0.9, 1.1])}
-NOISE, SHARES, ALPHA = 4.0, (0.7, 0.4), 0.8
-BASE = (0.2, 0.6, 0.3, 2.5)  # μ_0, R_0, W_0, β of all views
-FIXED = Base(np.array([BASE[0]]), np.array([[BASE[1]]]), np.array([[BASE[2]]]), BASE[3])
+SHARES, ALPHA = (0.7, 0.4), 0.8
 USERS = range(3)
 LAYOUT = Layout(("first", "second"), (1, 1), (1, 1), (0, 0))
 
@@ -38,18 +34,7 @@ LAYOUT = Layout(("first", "second"), (1, 1), (1, 1), (0, 0))
 @cache
 def log_marginal(view: str, members: tuple[int, ...]) -> float:
     """ln p(vectors of one cluster), its mean and precision integrated out; of behavior, the latent numbers too."""
-    values, noise = DATA[view], 1.0 / NOISE if view == "behavior" else 0.0
-    if not members:
-        return 0.0
-    mean, precision, covariance, dof = BASE
-    levels = (np.arange(4000) + 0.5) / 4000
-    own = stats.gamma(0.5 * dof, scale=2.0 / (dof * covariance)).ppf(levels)  # precisions, equally likely
-    away, n = values[list(members)] - mean, len(members)
-    spread = 1.0 / own + noise
-    whole = spread + n / precision  # the eigenvalue along (1, …, 1); the others are spread
-    squares = ((away**2).sum() - n * away.mean() ** 2) / spread + n * away.mean() ** 2 / whole
-    log_densities = -0.5 * (n * np.log(2.0 * np.pi) + (n - 1) * np.log(spread) + np.log(whole) + squares)
-    return float(logsumexp(log_densities) - np.log(len(levels)))
+    return log_cluster(DATA[view][list(members)], 1.0 / NOISE if view == "behavior" else 0.0)
 
 
 def exact(kind: tuple[str, int | None]) -> dict[str, float]:
