@@ -1,10 +1,12 @@
-"""How good and how fast the variational engine is: ``python -m benchmarks.variational [accuracy | speed | features] [sizes]``.
+"""How good and how fast the variational engine is: ``python -m benchmarks.variational [WORD] [sizes]``.
 
 accuracy [worlds]: the paper's scenarios, 50 users and 50 threads, in as many worlds as are asked for (2), against Gibbs chains
-of fixed length on the same data: four chains of 1,000 draws after a warm-up of 1,000. speed [users threads]: a forum with
-skewed activity (``benchmarks.scale``), from data in memory to draws, two starts and eight draws from each. features [users]:
-its features alone, beside scikit-learn's BayesianGaussianMixture with ten components on the same data. Without a word: all
-three, at the sizes of the documentation.
+of fixed length on the same data: four chains of 1,000 draws after a warm-up of 1,000. kinds [worlds]: the same for what has
+bounds of its own: a table with a fifth of its cells missing, a rounded column and a category beside threads; yes-or-no answers
+of 60 users, 15 from each; pairwise choices among six items, 15 from each. speed [users threads]: a forum with skewed activity
+(``benchmarks.scale``), from data in memory to draws, two starts and eight draws from each. features [users]: its features
+alone, beside scikit-learn's BayesianGaussianMixture with ten components on the same data. Without a word: everything, at the
+sizes of the documentation.
 """
 
 import sys
@@ -13,6 +15,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import BayesianGaussianMixture
 
@@ -73,6 +76,87 @@ def accuracy(n_worlds: int) -> str:
     return "\n".join(rows)
 
 
+class Known(NamedTuple):
+    """What a world of another kind shows, what is held back, and the clusters it was made with."""
+
+    X: Any
+    behavior: Any
+    test: Any
+    labels: np.ndarray
+
+
+def table_world(seed: int) -> Known:
+    """The agreement scenario with cells missing, a column rounded, and a category."""
+    forum, rng = dv.datasets.agreement(50, 50, seed=seed), np.random.default_rng([seed, 1])
+    X = pd.DataFrame(forum.features, columns=["a", "b"])
+    X["score"] = np.round(forum.labels + rng.normal(0.0, 1.0, 50))
+    X["town"] = np.array(list("abcde"))[np.where(rng.random(50) < 0.6, forum.labels, rng.integers(0, 5, 50))]
+    X = X.mask(rng.random(X.shape) < 0.2)
+    test = dv.SharedOutcome(forum.test.participation, forum.test.outcome)
+    return Known(X, dv.SharedOutcome(forum.participation, forum.outcome), test, forum.labels)
+
+
+def _users(rng: np.random.Generator, n_dims: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features, latent vectors and clusters of 60 users."""
+    labels = np.arange(60) % 3
+    X = 3.0 * rng.standard_normal((3, 2))[labels] + rng.standard_normal((60, 2))
+    return X, 1.5 * rng.standard_normal((3, n_dims))[labels] + 0.5 * rng.standard_normal((60, n_dims)), labels
+
+
+def answers_world(seed: int) -> Known:
+    """Yes-or-no answers that depend on a level and on one number."""
+    rng = np.random.default_rng([seed, 2])
+    X, latent, labels = _users(rng, 2)
+
+    def answers() -> dv.BinaryOutcomes:
+        user = np.repeat(np.arange(60), 15)
+        design = np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
+        chances = 1.0 / (1.0 + np.exp(-(design * latent[user]).sum(axis=1)))
+        return dv.BinaryOutcomes(user, design, (rng.random(len(user)) < chances).astype(int), n_users=60)
+
+    return Known(X, answers(), answers(), labels)
+
+
+def choices_world(seed: int) -> Known:
+    """Choices between two of six items with two features."""
+    rng = np.random.default_rng([seed, 3])
+    X, latent, labels = _users(rng, 2)
+    items = rng.standard_normal((6, 2))
+
+    def choices() -> dv.PairwiseChoices:
+        user = np.repeat(np.arange(60), 15)
+        pairs = np.array([rng.choice(6, 2, replace=False) for _ in user])
+        odds = ((items[pairs[:, 0]] - items[pairs[:, 1]]) * latent[user]).sum(axis=1)
+        first = rng.random(len(user)) < 1.0 / (1.0 + np.exp(-odds))
+        winner, loser = np.where(first, pairs[:, 0], pairs[:, 1]), np.where(first, pairs[:, 1], pairs[:, 0])
+        return dv.PairwiseChoices(user, winner, loser, items, n_users=60)
+
+    return Known(X, choices(), choices(), labels)
+
+
+WORLDS = {"table": table_world, "answers": answers_world, "choices": choices_world}
+
+
+def kinds(n_worlds: int) -> str:
+    """A table with a row for every kind and world; rows go to standard error as they are made."""
+    rows = [
+        "| kind | world | latent: means, in sds | ratio of sds | NLL, Gibbs | NLL, variational | Rand, Gibbs | "
+        "Rand, variational |",
+        "|" + "---|" * 8,
+    ]
+    for seed in range(n_worlds):
+        for name, made in WORLDS.items():
+            world, scores, draws = made(seed), [], []
+            for settings in ({"n_warmup": 1000, "n_draws": 1000}, {"engine": "variational", "n_draws": 500}):
+                model = dv.DualViewMixture(**settings).fit(world.X, world.behavior)
+                scores.append((-model.score(None, world.test), adjusted_rand_score(world.labels, model.labels_)))
+                draws.append(model.posterior_.flat("latent").reshape(len(model.posterior_.flat("log_joint")), -1))
+            cells = [f"{value:.3f}" for pair in zip(*scores, strict=True) for value in pair]
+            rows.append(f"| {name} | {seed} | {distances(*draws)} | {' | '.join(cells)} |")
+            print(rows[-1], file=sys.stderr, flush=True)
+    return "\n".join(rows)
+
+
 def speed(n_users: int, n_threads: int) -> str:
     """A table of one row."""
     features, behavior = scale.forum(n_users, n_threads)
@@ -106,7 +190,12 @@ def features(n_users: int) -> str:
 
 def main(words: list[str]) -> None:
     """What is asked for, or everything."""
-    known = {"accuracy": (accuracy, [2]), "speed": (speed, [100_000, 1_000_000]), "features": (features, [100_000])}
+    known = {
+        "accuracy": (accuracy, [2]),
+        "kinds": (kinds, [2]),
+        "speed": (speed, [100_000, 1_000_000]),
+        "features": (features, [100_000]),
+    }
     sizes = [int(word.replace("_", "")) for word in words[1:]]
     for name, (function, usual) in known.items():
         if not words or words[0] == name:

@@ -107,14 +107,14 @@ def feature_units(features: Array, names: list[str], prior: GaussianPrior | str 
     if units.n_dims == 0:
         raise InputError("All features are constant: there is nothing to cluster by. Pass X=None to cluster by behavior alone.")
     if units.n_dims < len(names):
-        warnings.warn(_rank_message(features, names, units), DataWarning, stacklevel=5)
+        warnings.warn(_rank_message(features, names, units), DataWarning, stacklevel=7)
     return units
 
 
 def warn_of_many_features(n_users: int, units: Whitening) -> None:
     """Warn where units that come from the covariance of the features leave little of their differences, or nothing."""
     if units.n_dims > 1 and _USERS_PER_FEATURE * units.n_dims >= n_users:
-        warnings.warn(_many_features(n_users, units.n_dims), DataWarning, stacklevel=5)
+        warnings.warn(_many_features(n_users, units.n_dims), DataWarning, stacklevel=7)
 
 
 def _many_features(n_users: int, n_dims: int) -> str:
@@ -179,7 +179,7 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
             "DegenerateError after hours. Leave these columns out, or give X as a table and say in columns that they are "
             "counts, rounded or nominal.",
             DataWarning,
-            stacklevel=5,
+            stacklevel=7,
         )
     sets = repeated_rows(features)
     n_users, n_dims = features.shape
@@ -189,7 +189,7 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
             "improper: sooner or later the run may stop with a DegenerateError. If the features are rounded, give X as a "
             "table and say so in columns; if a user appears more than once, keep one row.",
             DataWarning,
-            stacklevel=5,
+            stacklevel=7,
         )
 
 
