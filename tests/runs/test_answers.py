@@ -225,7 +225,7 @@ def test_rankings(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     np.testing.assert_allclose(predicted.groupby("ranking")["probability"].sum(), 1.0, atol=1e-6)
     assert cli.main(["report", str(run)]) == 0
     page = (run / "report.html").read_text()
-    for words in ("utility above an average item", "10 rankings of 40 items were predicted", "--kind=rankings"):
+    for words in ("A user ranks items by their utilities", "10 rankings of 40 items were predicted", "--kind=rankings"):
         assert words in page, words
     assert cli.main(["compare", str(run), str(run)]) == 2
 

@@ -207,7 +207,7 @@ def _ends(table: pd.DataFrame, path: Path, settings: AnswerSettings, needed: boo
         return None
     found = []
     for column, nothing in zip(columns, (-np.inf, np.inf), strict=True):
-        require_column(table, column, path, "--bounds")
+        require_column(table, column, path, "--bounds", filled=False)
         values = _numbers_or_nothing(table, column, path, "numbers")
         found.append(np.where(np.isnan(values), nothing, values))
     return np.column_stack(found)
@@ -220,7 +220,7 @@ def _outcome(table: pd.DataFrame, path: Path, settings: AnswerSettings, column: 
         column = settings.outcome or "place"
     if column not in table and not needed:
         return None
-    require_column(table, column, path, "--outcome")
+    require_column(table, column, path, "--outcome", filled=settings.kind != "rankings")
     if settings.kind == "ordinal" and table[column].dtype.kind not in "biuf":
         if not settings.levels:
             found = named(sorted(set(ids_of(table[column], path))))

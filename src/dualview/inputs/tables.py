@@ -134,13 +134,13 @@ def named(ids: Sequence[str]) -> str:
     return shown + (f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else "")
 
 
-def require_column(table: pd.DataFrame, column: str, path: Path, option: str) -> None:
-    """Raise where a column is not there or has empty cells; option: what names it on the command line."""
+def require_column(table: pd.DataFrame, column: str, path: Path, option: str, filled: bool = True) -> None:
+    """Raise where a column is not there or, unless they say something, has empty cells; option: what names it in a command."""
     if column not in table.columns:
         found = ", ".join(map(str, table.columns))
         raise InputError(f"{path} must have a column {column!r}; it has {found}. {_advice(table, option)}")
     missing = np.flatnonzero(table[column].isna() | (table[column] == ""))
-    if len(missing):
+    if len(missing) and filled:
         rows = named([str(row + 2) for row in table.index[missing]])
         raise InputError(f"{path}: column {column!r} is empty in line(s) {rows}.")
 
