@@ -44,6 +44,8 @@ class ShardedMeanField(MeanField):
         if latent is None and model.equations is not None:
             latent = SoftManyThreads.start(model.equations)
         recipe, soft = Recipe(base), _latent(latent)
+        if soft is not None:  # a first q of components takes coefficients for known
+            soft = soft._replace(variances=np.zeros_like(soft.variances))
 
         def with_latent(users: slice) -> tuple[Recipe, Latent | None]:
             return recipe.cut(users), None if soft is None else soft.cut(users)
@@ -59,7 +61,7 @@ class ShardedMeanField(MeanField):
         found = _assessed(model.data, recipe, factors, soft, None)
         views = {name: kinds[name].approximate_sums(model.n_users, spreads[name], found.sums[name]) for name in factors}
         weights = model.partition.approximate(first.counts)
-        sums = found.sums | {_COUNTS: first.counts}
+        sums = {"features": found.sums["features"], _COUNTS: first.counts}
         q = cls(model, found.rows, found.entropy, weights, views, latent, {}, sums, recipe)
         return q._settled(_FIRST_ROUNDS)  # type: ignore[return-value]
 
