@@ -53,7 +53,7 @@ def fit_shards(estimator: Any, shards: Shards) -> Posterior:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     *seeds, _ = generators(estimator, seed_sequence(estimator.random_state))
     with crew_of(estimator.n_jobs) as crew, threadpool_limits(1), progress_line(estimator.progress) as progress:
-        fit = _modelled(estimator, ShardedData(shards, crew, Source(uuid4().hex, str(shards.folder), shards.cache)))
+        fit = modelled_shards(estimator, ShardedData(shards, crew, Source(uuid4().hex, str(shards.folder), shards.cache)))
         fitted = VariationalEngine().ascents(_starts(estimator, fit.model, seeds), progress, estimator.max_time)
         post = posterior_of(estimator, fit, fitted, seeds, facts_of(fitted, None))
     if not shards.n_threads:
@@ -97,7 +97,7 @@ def _check(estimator: Any, shards: Shards) -> None:
         )
 
 
-def _modelled(estimator: Any, raw: ShardedData) -> Modelled:
+def modelled_shards(estimator: Any, raw: ShardedData) -> Modelled:
     """The model of shards."""
     shards = raw.shards
     units = {"features": _feature_units(estimator, raw)}

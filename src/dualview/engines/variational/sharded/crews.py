@@ -105,11 +105,12 @@ class Team(Crew):
 
 
 class Processes(Team):
-    """Processes on this machine, which share its cores."""
+    """Processes on this machine, which share its cores; or with so many threads each."""
 
-    def __init__(self, n_workers: int) -> None:
+    def __init__(self, n_workers: int, n_threads: int | None = None) -> None:
         self.n_workers = n_workers
-        self._workers = [_Process(n_workers) for _ in range(n_workers)]
+        n_threads = max(1, parallel.n_cores() // n_workers) if n_threads is None else n_threads
+        self._workers = [_Process(n_workers, n_threads) for _ in range(n_workers)]
         self._threads = [ThreadPoolExecutor(1, thread_name_prefix="dualview-shards") for _ in range(n_workers)]
 
     @property
@@ -133,16 +134,16 @@ class Processes(Team):
 class _Process:
     """One process that does tasks, and its replacements."""
 
-    def __init__(self, n_processes: int) -> None:
-        self._n_processes = n_processes
+    def __init__(self, n_processes: int, n_threads: int) -> None:
+        self._numbers = str(n_processes), str(n_threads)
         self._closed = False
         self.process = self._started()
 
     def _started(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "dualview.engines.variational.sharded.serving", str(self._n_processes)]
+        command = [sys.executable, "-m", "dualview.engines.variational.sharded.serving", *self._numbers]
         places = os.pathsep.join(place for place in sys.path if place)
         return subprocess.Popen(
-            [*command, str(max(1, parallel.n_cores() // self._n_processes))],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": places},
