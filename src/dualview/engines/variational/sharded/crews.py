@@ -4,6 +4,7 @@ Results come in the order of tasks, whoever finishes first. A worker that dies i
 nothing that cannot be made again from the folder and the tasks themselves.
 """
 
+import contextlib
 import os
 import pickle
 import subprocess
@@ -156,8 +157,7 @@ class _Process:
             try:
                 results, error = self._asked(source, tasks)
             except (EOFError, OSError, pickle.UnpicklingError):  # it was cut short
-                self.process.kill()
-                self.process.wait()
+                self._end()
                 if self._closed:
                     raise
                 self.process = self._started()
@@ -181,8 +181,12 @@ class _Process:
 
     def close(self) -> None:
         self._closed = True
+        self._end()
+
+    def _end(self) -> None:
         self.process.kill()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
+            with contextlib.suppress(OSError):  # what was not sent is for nobody
+                if stream is not None:
+                    stream.close()
