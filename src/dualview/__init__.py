@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from dualview.comparison import compare
     from dualview.cross_validation import OverObservations
     from dualview.forum.data import read_forum
+    from dualview.inputs.sharding import write_shards
     from dualview.mixture import DualViewMixture
     from dualview.partitions.agreement import Beta
     from dualview.partitions.alpha import Gamma, InverseGamma
     from dualview.partitions.pitman_yor import PitmanYor
     from dualview.posterior import Posterior, load
+    from dualview.shards import Shards
     from dualview.units import GaussianPrior
 
 # Names are looked up when first used, so that ``import dualview`` and the command line start at once.
@@ -46,11 +48,13 @@ _HOMES = {
     "Posterior": "dualview.posterior",
     "Rankings": "dualview.behaviors",
     "SeveralBehaviors": "dualview.behaviors",
+    "Shards": "dualview.shards",
     "SharedOutcome": "dualview.behaviors",
     "UserRegression": "dualview.behaviors",
     "describe_columns": "dualview.columns",
     "load": "dualview.posterior",
     "read_forum": "dualview.forum.data",
+    "write_shards": "dualview.inputs.sharding",
 }
 _MODULES = ("datasets", "errors", "forum", "plots", "report")
 
@@ -69,6 +73,7 @@ __all__ = [
     "Posterior",
     "Rankings",
     "SeveralBehaviors",
+    "Shards",
     "SharedOutcome",
     "UserRegression",
     "__version__",
@@ -82,6 +87,7 @@ __all__ = [
     "plots",
     "read_forum",
     "report",
+    "write_shards",
 ]
 
 

@@ -141,6 +141,43 @@ def columns(users: Path, *, out: Path | None = None, user_column: str = "user") 
     print(write_codebook(users, out, user_column))
 
 
+def shard(
+    users: Path,
+    threads: Path | None = None,
+    *,
+    out: Path,
+    users_per_shard: int = 131_072,
+    threads_per_shard: int = 262_144,
+    drop_unknown: bool = False,
+    names: Columns = Columns(),
+) -> None:
+    """Write tables as a folder of shards, for fits to data that are larger than memory or to several machines.
+
+    Tables are read once, in pieces. In Python, dv.DualViewMixture(engine="variational").fit(dv.Shards(FOLDER)) fits them.
+
+    Example: dualview shard users.parquet threads.parquet --out shards
+
+    Parameters
+    ----------
+    users
+        Table with one row per user: an id column and features, all of them numbers and none missing.
+    threads
+        Table with one row per thread and participant: thread, user, outcome, optionally weight. The rows of a thread follow
+        each other.
+    out
+        Folder to write. It must not exist, or be empty.
+    users_per_shard
+        Users of a shard.
+    threads_per_shard
+        Threads of a shard.
+    drop_unknown
+        Leave out rows of users who are not in the table of users.
+    """
+    from dualview.runs.shards import write_folder
+
+    print(write_folder(users, threads, out, names, (users_per_shard, threads_per_shard), drop_unknown))
+
+
 def resume(
     run: Path,
     *,
@@ -403,7 +440,7 @@ def forum(
 
 
 LINE = CommandLine(
-    (demo, columns, fit, resume, predict, summary, check, plot, compare, report, reproduce, forum),
+    (demo, columns, fit, shard, resume, predict, summary, check, plot, compare, report, reproduce, forum),
     several=(report,),
     gone={forum: GONE},
 )

@@ -31,6 +31,7 @@ from dualview.inputs.engine_methods import of_engine
 from dualview.inputs.made_with import made_with
 from dualview.inputs.modelled import Modelled, modelled
 from dualview.inputs.parameters import check_parameters, check_use, settings_of
+from dualview.inputs.sharded import fit_shards
 from dualview.partitions.alpha import concentration_from_text
 from dualview.partitions.choice import partition_process
 from dualview.posterior import Posterior
@@ -39,6 +40,7 @@ from dualview.posterior.judge import Judge
 from dualview.posterior.model_checks import Checks
 from dualview.posterior.rebuilt import observations_of
 from dualview.predictions import Placement, Predictions
+from dualview.shards.folder import Shards, check_shards
 from dualview.units import GaussianPrior
 
 _LOOKS = 4  # at chains of fixed length, where somebody watches
@@ -226,15 +228,21 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
 
         Parameters
         ----------
-        X : array or table (U, D) or dict of these, optional
+        X : array or table (U, D), dict of these, or Shards, optional
             Features of the users, as a NumPy array or a pandas, polars or Arrow table; missing cells are NaN, None or NA.
             Several tables of the same users, ``{"profile": X1, "activity": X2}``, are independent given the cluster; their
-            columns are called profile.age and so on. Predictions take them in the same way.
+            columns are called profile.age and so on. Predictions take them in the same way. ``Shards`` hold features and
+            threads that need not fit into memory, for ``engine="variational"``.
         y : behavior, optional
             What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes``, ``OrdinalOutcomes``,
             ``PairwiseChoices`` or ``Rankings``. Several of them at once as a list, or as a dictionary by name.
         """
         check_parameters(self)
+        if isinstance(X, Shards):
+            posterior = fit_shards(self, check_shards(X, y))
+            self._take(posterior, posterior.behavior)
+            self._warn()
+            return self
         data = checked_data(self, X, y)
         check_use(self, data)
         labels = check_init(self.init, data.n_users, self.n_clusters)

@@ -105,11 +105,15 @@ def _standardised(x: Array) -> tuple[Array, Array, Array, Array]:
     mean = x.mean(axis=0)
     centred = x - mean
     scale = centred.std(axis=0, ddof=1)
-    tiny = 1e-14 * np.maximum(np.abs(mean), np.abs(x).max(axis=0))
-    varies = scale > np.maximum(tiny, np.finfo(float).tiny)
+    varies = scale > _rounding(mean, np.abs(x).max(axis=0))
     scale = np.where(varies, scale, 0.0)
     standard = np.where(varies, centred / np.where(varies, scale, 1.0), 0.0)
     return mean, scale, standard, standard.T @ standard / (len(x) - 1)
+
+
+def _rounding(mean: Array, largest: Array) -> Array:
+    """Standard deviations that are no more than rounding, for columns with these means and largest absolute values."""
+    return np.maximum(1e-14 * np.maximum(np.abs(mean), largest), np.finfo(float).tiny)
 
 
 def sample_moments(x: Array) -> tuple[Array, Array]:
@@ -153,10 +157,28 @@ class Whitening:
         """
         mean, scale, standard, correlation = _standardised(x)
         varies = scale > 0
+        share = SHRINKAGES[shrinkage](standard[:, varies]) if varies.any() else 0.0
+        return cls._of_correlations(mean, scale, correlation, share)
+
+    @classmethod
+    def of_moments(cls, n: int, mean: Array, scatter: Array, largest: Array, diagonal: bool = False) -> "Whitening":
+        """The same from moments of n vectors: mean (D,), sums of squared deviations (D, D), largest absolute values (D,).
+
+        diagonal: correlations between columns are taken for 0.
+        """
+        scale = np.sqrt(np.diagonal(scatter) / (n - 1))
+        scale = np.where(scale > _rounding(mean, largest), scale, 0.0)
+        safe = np.where(scale > 0, scale, 1.0)
+        correlation = np.where(np.outer(scale, scale) > 0, scatter / (n - 1) / np.outer(safe, safe), 0.0)
+        return cls._of_correlations(mean, scale, correlation, float(diagonal))
+
+    @classmethod
+    def _of_correlations(cls, mean: Array, scale: Array, correlation: Array, share: float) -> "Whitening":
+        """From means, standard deviations and correlations, these taken towards 0 by a share."""
+        varies = scale > 0
         safe = np.where(varies, scale, 1.0)
         values, vectors = np.linalg.eigh(correlation)
         kept = values > _RANK_TOLERANCE * max(values[-1], 1.0)
-        share = SHRINKAGES[shrinkage](standard[:, varies]) if varies.any() else 0.0
         if kept.all():
             correlation = (1.0 - share) * correlation + share * np.eye(len(correlation))
             return cls.of(GaussianPrior(mean, correlation * np.outer(scale, scale)))

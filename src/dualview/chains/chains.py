@@ -308,12 +308,12 @@ def jobs(n_jobs: int | None, n_chains: int, n_users: int) -> int | None:
     """
     if n_jobs is not None:
         return min(n_jobs, n_chains)
-    if _is_configured():
+    if is_configured():
         return None
     return 1 if n_users > _MANY_USERS else min(n_cores(), n_chains)
 
 
-def _is_configured() -> bool:
+def is_configured() -> bool:
     """Whether a joblib context is active that says something about jobs or backends."""
     config = getattr(joblib.parallel._backend, "config", None) or {}  # no public function tells 'not set' from 1
     return any(config.get(name, default) is not default for name, default in _UNSET.items())

@@ -40,10 +40,10 @@ class Stream:
 
 def approximated(estimator: Any, fit: Modelled, start: Start, seed: np.random.SeedSequence) -> tuple[Posterior, Stream]:
     """The posterior of draws from q, with as many chains of them as there were starts, and what it can be continued from."""
-    *seeds, last = _generators(estimator, seed)
-    with threadpool_limits(1), _line(estimator.progress) as progress:
-        fitted = VariationalEngine().fit(fit.model, _distinct([start(rng) for rng in seeds]), progress, estimator.max_time)
-        post = _posterior(estimator, fit, fitted, seeds, _facts(fitted, fitted.pareto_k(last)))
+    *seeds, last = generators(estimator, seed)
+    with threadpool_limits(1), progress_line(estimator.progress) as progress:
+        fitted = VariationalEngine().fit(fit.model, distinct([start(rng) for rng in seeds]), progress, estimator.max_time)
+        post = posterior_of(estimator, fit, fitted, seeds, facts_of(fitted, fitted.pareto_k(last)))
     return post, Stream(fit.data, _modes(fitted), fit.data.n_users)
 
 
@@ -54,20 +54,20 @@ def continued(
     most = fit.model.partition.n_components
     if most is not None and max(len(mode) for mode in stream.modes) > most:
         raise InputError(f"partial_fit continues with the clusters of the fit before; n_clusters={most} is fewer. Call fit.")
-    *seeds, last = _generators(estimator, seed)
-    with threadpool_limits(1), _line(estimator.progress) as progress:
+    *seeds, last = generators(estimator, seed)
+    with threadpool_limits(1), progress_line(estimator.progress) as progress:
         fitted = VariationalEngine().resume(fit.model, stream.modes, news, progress, estimator.max_time)
-        facts = _facts(fitted, fitted.pareto_k(last))._replace(continued=True, due=_due(fitted, stream.n_fitted))
-        post = _posterior(estimator, fit, fitted, seeds, facts)
+        facts = facts_of(fitted, fitted.pareto_k(last))._replace(continued=True, due=_due(fitted, stream.n_fitted))
+        post = posterior_of(estimator, fit, fitted, seeds, facts)
     return post, Stream(fit.data, _modes(fitted), stream.n_fitted)
 
 
-def _generators(estimator: Any, seed: np.random.SeedSequence) -> list[np.random.Generator]:
+def generators(estimator: Any, seed: np.random.SeedSequence) -> list[np.random.Generator]:
     """One for each chain of draws, and one for the comparison with the posterior."""
     return [np.random.default_rng(child) for child in seed.spawn(estimator.n_chains + 1)]
 
 
-def _posterior(
+def posterior_of(
     estimator: Any, fit: Modelled, fitted: Fitted, seeds: list[np.random.Generator], facts: ApproximationFacts
 ) -> Posterior:
     every = max(1, estimator.n_draws // estimator.n_whole) if estimator.keep == "summary" else None
@@ -95,12 +95,12 @@ def _due(fitted: Fitted, n_fitted: int) -> str | None:
     return None
 
 
-def _distinct(starts: list[Labels]) -> list[Labels]:
+def distinct(starts: list[Labels]) -> list[Labels]:
     """Partitions to start from, each once."""
     return [z for i, z in enumerate(starts) if not any(np.array_equal(z, other) for other in starts[:i])]
 
 
-def _facts(fitted: Fitted, pareto_k: float | None) -> ApproximationFacts:
+def facts_of(fitted: Fitted, pareto_k: float | None) -> ApproximationFacts:
     starts = [
         StartFacts(
             found.q.evidence + fitted.constant,
@@ -126,14 +126,14 @@ class VariationalStart:
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2**31))
         seeds = [np.random.default_rng(child) for child in own.spawn(_STARTS_OF_CHAINS)]
         with threadpool_limits(1):
-            return cls(VariationalEngine().fit(fit.model, _distinct([start(rng) for rng in seeds])))
+            return cls(VariationalEngine().fit(fit.model, distinct([start(rng) for rng in seeds])))
 
     def __call__(self, rng: np.random.Generator) -> Labels:
         return self.fitted.states(rng, 1)[0].z
 
 
 @contextmanager
-def _line(progress: Any) -> Iterator[Progress | None]:
+def progress_line(progress: Any) -> Iterator[Progress | None]:
     """Who is told of steps: nobody, a function, or one line on standard error."""
     if not progress:
         yield None

@@ -72,7 +72,7 @@ def _check_table(X: Any, least: int) -> None:
 
 def check_room(n_features: int, n_draws: int) -> None:
     """Raise where draws of the features' base matrices, two of (D, D) each, need more memory than the machine has."""
-    needed, there = 16.0 * n_draws * n_features**2, _memory()
+    needed, there = 16.0 * n_draws * n_features**2, memory()
     if needed > there:
         raise InputError(
             f"X has {n_features:,} columns: {n_draws:,} draws of two {n_features:,} × {n_features:,} matrices take "
@@ -81,7 +81,7 @@ def check_room(n_features: int, n_draws: int) -> None:
         )
 
 
-def _memory() -> float:
+def memory() -> float:
     """Bytes of memory of this machine; without a limit where the system does not say."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

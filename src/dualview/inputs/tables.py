@@ -101,11 +101,21 @@ def _parquet(path: Path) -> pd.DataFrame:
     return table
 
 
-def _csv(path: Path, separator: str, ids: Sequence[str]) -> pd.DataFrame:
+def header_of(path: Path, separator: str) -> list[str]:
+    """The names of the columns of a CSV file, checked; those without a name as pandas calls them."""
     head = pd.read_csv(path, sep=separator, nrows=1, header=None, dtype=str, keep_default_na=False).iloc[0].tolist()
     _check_names([name for name in head if name])  # before pandas gives others to those that are there twice
-    names = [name or f"Unnamed: {place}" for place, name in enumerate(head)]
-    absent = {name: _ABSENT for name in names if name not in ids}
+    return [name or f"Unnamed: {place}" for place, name in enumerate(head)]
+
+
+def absent_cells(names: Sequence[str], ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """What stands for nothing in each column; in columns of ids nothing does."""
+    return {name: _ABSENT for name in names if name not in ids}
+
+
+def _csv(path: Path, separator: str, ids: Sequence[str]) -> pd.DataFrame:
+    names = header_of(path, separator)
+    absent = absent_cells(names, ids)
     table = pd.read_csv(path, sep=separator, dtype=dict.fromkeys(ids, str), keep_default_na=False, na_values=absent)
     if not isinstance(table.index, pd.RangeIndex):
         raise FileError(f"its rows have more fields than its header, which names {len(names)} columns")

@@ -6,10 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
+_limits: list[int] = []
+
+
+def limit(n_threads: int) -> None:
+    """Let this process use so many cores at most, for one of several on a machine."""
+    _limits[:] = [n_threads]
+
 
 def n_cores() -> int:
     """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min([there, *_limits])
 
 
 @cache

@@ -14,6 +14,7 @@ variances is renewed when the others have changed noticeably; until then q has t
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,12 +25,14 @@ from numpy.typing import NDArray
 from dualview.behaviors.likelihoods.soft import LatentApproximation, LatentDraws, SoftPrior
 from dualview.behaviors.likelihoods.soft_threads import expected_log_noise
 from dualview.behaviors.likelihoods.systems import SparseRows, improve
+from dualview.behaviors.records import Params
 from dualview.distributions import G
 
 Array = NDArray[np.float64]
 
 N_PROBES = 16
-_N_SIGNS, _N_LANCZOS = 4, 20
+N_SIGNS = 4
+_N_LANCZOS = 20
 _LOG_2PI = math.log(2.0 * math.pi)
 _MEAN_STEPS, _PROBE_STEPS, _DRAW_STEPS = 6, 4, 60
 _FIRST_STEPS = 30  # of conjugate gradients from nowhere
@@ -38,11 +41,48 @@ _NOTICEABLE = 0.02  # a relative change of Λ
 _AT_ONCE = 16  # draws that are solved for together
 
 
-@dataclass(frozen=True)
-class ManyEquations:
-    """The regression of shared outcomes: [P X] by rows, [P X]ᵀ y, and random numbers for the probes.
+class Equations(ABC):
+    """The regression of shared outcomes, as far as q needs it: N coefficients, those of users first, and T threads.
 
-    noise (N, M): standard normal. gram_noise (N, M): [P X]ᵀ times standard normal numbers. signs (N, S).
+    Products with [P X]ᵀ[P X] are all that goes through the threads, wherever these are.
+    """
+
+    n_users: int
+    n_threads: int
+    weighted: Array  # [P X]ᵀ y, (N,)
+    squares: Array  # diagonal of [P X]ᵀ[P X], (N,)
+    groups: tuple[slice, ...]  # of the N_PROBES probes, those that are solved for together
+
+    @abstractmethod
+    def gram_times(self, vectors: Array) -> Array:
+        """[P X]ᵀ[P X] vectors, of one (N,) or several (N, M)."""
+
+    @abstractmethod
+    def residual_squares(self, mean: Array) -> float:
+        """|y − [P X] m|²."""
+
+    @abstractmethod
+    def noise_of_probes(self, probes: slice) -> tuple[Array, Array]:
+        """Of some probes, standard normal numbers (N, M), and [P X]ᵀ times others; always the same."""
+
+    @abstractmethod
+    def fresh_noise(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
+        """Such numbers for n draws."""
+
+    @abstractmethod
+    def signs(self) -> Array:
+        """Random signs (N, S), always the same."""
+
+    @abstractmethod
+    def log_density(self, latent: Array, params: Params) -> float:
+        """ln p(y, s_y, coefficients | latent) up to a constant."""
+
+
+@dataclass(frozen=True)
+class ManyEquations(Equations):
+    """The regression in memory: [P X] by rows, [P X]ᵀ y, and random numbers for the probes.
+
+    noise (N, M): standard normal. gram_noise (N, M): [P X]ᵀ times standard normal numbers. random_signs (N, S).
     """
 
     likelihood: Any
@@ -50,7 +90,9 @@ class ManyEquations:
     weighted: Array
     noise: Array
     gram_noise: Array
-    signs: Array
+    random_signs: Array
+
+    groups = (slice(0, N_PROBES),)
 
     @classmethod
     def of(cls, likelihood: Any, design: Any) -> "ManyEquations":
@@ -58,37 +100,61 @@ class ManyEquations:
         rng = np.random.default_rng(0)
         n_threads, n = design.shape
         gram_noise = np.stack([rows.transposed_times(rng.standard_normal(n_threads)) for _ in range(N_PROBES)], axis=1)
-        signs = np.asarray(rng.integers(0, 2, (n, _N_SIGNS)) * 2.0 - 1.0, dtype=float)
+        signs = np.asarray(rng.integers(0, 2, (n, N_SIGNS)) * 2.0 - 1.0, dtype=float)
         weighted = rows.transposed_times(np.ascontiguousarray(likelihood.outcome))
         return cls(likelihood, rows, weighted, rng.standard_normal((n, N_PROBES)), gram_noise, signs)
 
     @property
-    def n_users(self) -> int:
+    def n_users(self) -> int:  # type: ignore[override]
         return int(self.likelihood.n_users)
 
-    def residual(self, mean: Array) -> Array:
-        """y − [P X] m, (T,)."""
-        return np.asarray(self.likelihood.residual(mean[: self.n_users, None], mean[self.n_users :]))
+    @property
+    def n_threads(self) -> int:  # type: ignore[override]
+        return len(self.likelihood.outcome)
+
+    @property
+    def squares(self) -> Array:  # type: ignore[override]
+        return self.rows.squares
+
+    def gram_times(self, vectors: Array) -> Array:
+        return self.rows.gram_times(vectors) if vectors.ndim == 1 else self.rows.gram_times_many(vectors)
+
+    def residual_squares(self, mean: Array) -> float:
+        residual = self.likelihood.residual(mean[: self.n_users, None], mean[self.n_users :])
+        return float(residual @ residual)
+
+    def noise_of_probes(self, probes: slice) -> tuple[Array, Array]:
+        return self.noise[:, probes], self.gram_noise[:, probes]
+
+    def fresh_noise(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
+        gram_noise = np.stack([self.rows.transposed_times(rng.standard_normal(self.n_threads)) for _ in range(n)], axis=1)
+        return rng.standard_normal((len(self.weighted), n)), gram_noise
+
+    def signs(self) -> Array:
+        return self.random_signs
+
+    def log_density(self, latent: Array, params: Params) -> float:
+        return float(self.likelihood.log_density(latent, params))
 
 
 @dataclass(frozen=True)
 class Covariance:
-    """Λ⁻¹ of q: own (N,) and noise make up Λ; draws (N, M) of N(0, Λ⁻¹); variances (N,)."""
+    """Λ⁻¹ of q: own (N,) and noise make up Λ; draws (N, M) of N(0, Λ⁻¹); variances (N,): the diagonal of Λ⁻¹."""
 
-    equations: ManyEquations
+    equations: Equations
     own: Array
     noise: float
     draws: Array
+    variances: Array
 
     def times(self, vectors: Array) -> Array:
         """Λ vectors, of one (N,) or several (N, M)."""
-        if vectors.ndim == 1:
-            return self.own * vectors + self.noise * self.equations.rows.gram_times(vectors)
-        return self.own[:, None] * vectors + self.noise * self.equations.rows.gram_times_many(vectors)
+        own = self.own if vectors.ndim == 1 else self.own[:, None]
+        return own * vectors + self.noise * self.equations.gram_times(vectors)
 
     @cached_property
     def diagonal(self) -> Array:
-        return np.asarray(self.own + self.noise * self.equations.rows.squares)
+        return np.asarray(self.own + self.noise * self.equations.squares)
 
     def perturbations(self, noise: Array, gram_noise: Array) -> Array:
         """w ~ N(0, Λ), (N, M)."""
@@ -97,20 +163,18 @@ class Covariance:
     def renewed(self, own: Array, noise: float, n_steps: int) -> "Covariance":
         """For another Λ."""
         other = replace(self, own=own, noise=noise)
-        right = other.perturbations(self.equations.noise, self.equations.gram_noise)
-        return replace(other, draws=improve(other.times, right, self.draws, other.diagonal, n_steps, 1e-3))
+        draws, squares = np.empty_like(self.draws), np.zeros(len(own))
+        for probes in self.equations.groups:
+            right = other.perturbations(*self.equations.noise_of_probes(probes))
+            draws[:, probes] = improve(other.times, right, self.draws[:, probes], other.diagonal, n_steps, 1e-3)
+            given = draws[:, probes] - right / other.diagonal[:, None]
+            squares += np.einsum("nm,nm->n", given, given)
+        return replace(other, draws=draws, variances=1.0 / other.diagonal + squares / N_PROBES)
 
     def is_near(self, own: Array, noise: float) -> bool:
         """Whether another Λ is about the same."""
         change = float(np.abs(own - self.own).sum()) / float(self.own.sum())
         return max(change, abs(noise / self.noise - 1.0)) < _NOTICEABLE
-
-    @cached_property
-    def variances(self) -> Array:
-        """Diagonal of Λ⁻¹, (N,)."""
-        right = self.perturbations(self.equations.noise, self.equations.gram_noise)
-        given = self.draws - right / self.diagonal[:, None]
-        return np.asarray(1.0 / self.diagonal + np.einsum("nm,nm->n", given, given) / given.shape[1])
 
     @cached_property
     def trace(self) -> float:
@@ -121,7 +185,7 @@ class Covariance:
     def log_determinant(self) -> float:
         """ln |Λ|, estimated."""
         root = np.sqrt(self.diagonal)[:, None]
-        vectors = self.equations.signs / math.sqrt(len(root))
+        vectors = self.equations.signs() / math.sqrt(len(root))
         before, off = np.zeros_like(vectors), np.zeros(vectors.shape[1])
         diagonals, offs = [], []
         for _ in range(_N_LANCZOS):
@@ -133,19 +197,19 @@ class Covariance:
             offs.append(off)
             before, vectors = vectors, image / np.where(off > 0.0, off, 1.0)
         total = 0.0
-        for i in range(_N_SIGNS):
+        for i in range(N_SIGNS):
             matrix = np.diag([d[i] for d in diagonals])
             side = np.diag([o[i] for o in offs[:-1]], 1)
             values, basis = np.linalg.eigh(matrix + side + side.T)
             total += float(basis[0] ** 2 @ np.log(np.maximum(values, 1e-12)))
-        return float(np.log(self.diagonal).sum()) + len(root) * total / _N_SIGNS
+        return float(np.log(self.diagonal).sum()) + len(root) * total / N_SIGNS
 
 
 @dataclass(frozen=True)
 class SoftManyThreads(LatentApproximation):
     """q(f, e) q(s_y). mean (N,). log_scale: ln|Λ| of the covariance, up to a constant, by its changes from update to update."""
 
-    equations: ManyEquations
+    equations: Equations
     mean: Array
     covariance: Covariance
     noise: G
@@ -154,10 +218,10 @@ class SoftManyThreads(LatentApproximation):
     joint = False
 
     @classmethod
-    def start(cls, equations: ManyEquations) -> "SoftManyThreads":
+    def start(cls, equations: Equations) -> "SoftManyThreads":
         """Under a prior N(0, I) and a noise precision of 1."""
         n = len(equations.weighted)
-        unit = Covariance(equations, np.ones(n), 1.0, np.zeros((n, N_PROBES)))
+        unit = Covariance(equations, np.ones(n), 1.0, np.zeros((n, N_PROBES)), np.ones(n))
         covariance = unit.renewed(np.ones(n), 1.0, _FIRST_STEPS)
         mean = improve(unit.times, equations.weighted, np.zeros(n), unit.diagonal, _FIRST_STEPS, _TOLERANCE)
         return cls(equations, mean, covariance, G(1.0, 1.0)).with_params()
@@ -172,10 +236,15 @@ class SoftManyThreads(LatentApproximation):
 
     def with_latent(self, prior: SoftPrior) -> "SoftManyThreads":
         """q(f, e), (V3): some steps towards its mean, and another covariance where the present one is far off."""
+        precisions, pulls = prior.precisions[:, 0, 0], prior.precisions[:, 0, 0] * prior.means[:, 0]
+        return self.with_pulls(precisions @ prior.responsibilities, pulls @ prior.responsibilities)
+
+    def with_pulls(self, precisions: Array, pulls: Array) -> "SoftManyThreads":
+        """The same, given Σ_k q(z_u = k) E S_k and Σ_k q(z_u = k) E S_k E μ_k of every user, (U,) each."""
         n_users, noise = self.equations.n_users, self.noise.mean
         own, linear = np.ones(len(self.mean)), noise * self.equations.weighted
-        own[:n_users] = prior.precisions[:, 0, 0] @ prior.responsibilities
-        linear[:n_users] += (prior.precisions[:, 0, 0] * prior.means[:, 0]) @ prior.responsibilities
+        own[:n_users] = precisions
+        linear[:n_users] += pulls
         target = replace(self.covariance, own=own, noise=noise)
         mean = improve(target.times, linear, self.mean, target.diagonal, _MEAN_STEPS, _TOLERANCE)
         if self.covariance.is_near(own, noise):
@@ -192,19 +261,18 @@ class SoftManyThreads(LatentApproximation):
     @cached_property
     def misfit(self) -> float:
         """E |y − P f − X e|²."""
-        residual = self.equations.residual(self.mean)
-        return float(residual @ residual) + self.covariance.trace
+        return self.equations.residual_squares(self.mean) + self.covariance.trace
 
     def with_params(self) -> "SoftManyThreads":
         """q(s_y), (V4)."""
-        return replace(self, noise=G(1.0 + len(self.equations.likelihood.outcome), 1.0 + self.misfit))
+        return replace(self, noise=G(1.0 + self.equations.n_threads, 1.0 + self.misfit))
 
     def _bound(self, log_determinant: float) -> float:
         others = slice(self.equations.n_users, None)
         n, n_others = len(self.mean), len(self.mean) - self.equations.n_users
         squares = float(np.sum(self.mean[others] ** 2) + self.covariance.variances[others].sum())
         return (
-            expected_log_noise(self.noise, len(self.equations.likelihood.outcome), self.misfit)
+            expected_log_noise(self.noise, self.equations.n_threads, self.misfit)
             - 0.5 * (squares + n_others * _LOG_2PI)
             + 0.5 * n * (1.0 + _LOG_2PI)
             - 0.5 * log_determinant
@@ -227,13 +295,11 @@ class SoftManyThreads(LatentApproximation):
 
     def draws(self, rng: np.random.Generator, n: int) -> LatentDraws:
         """Each by a system of its own with a right-hand side drawn from N(0, Λ)."""
-        n_users, rows = self.equations.n_users, self.equations.rows
-        n_threads = len(self.equations.likelihood.outcome)
+        n_users = self.equations.n_users
         drawn = np.empty((n, len(self.mean)))
         for first in range(0, n, _AT_ONCE):
             m = min(_AT_ONCE, n - first)
-            gram_noise = np.stack([rows.transposed_times(rng.standard_normal(n_threads)) for _ in range(m)], axis=1)
-            right = self.covariance.perturbations(rng.standard_normal((len(self.mean), m)), gram_noise)
+            right = self.covariance.perturbations(*self.equations.fresh_noise(rng, m))
             start, times = np.zeros_like(right), self.covariance.times
             drawn[first : first + m] = improve(times, right, start, self.covariance.diagonal, _DRAW_STEPS, 1e-4).T
         drawn += self.mean
@@ -246,5 +312,5 @@ class SoftManyThreads(LatentApproximation):
         for i, params in enumerate(draws.params):
             away = np.concatenate([draws.latent[i, :, 0], params["coefficients"]]) - self.mean
             own = self.noise.log_density(params["noise_precision"]) - 0.5 * float(away @ self.covariance.times(away))
-            found[i] = self.equations.likelihood.log_density(draws.latent[i], params) - own
+            found[i] = self.equations.log_density(draws.latent[i], params) - own
         return found

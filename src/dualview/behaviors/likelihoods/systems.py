@@ -28,6 +28,11 @@ class SparseRows:
         self._edges = np.linspace(0, rows.shape[0], _PIECES + 1).astype(np.int64)
         self.squares = np.asarray(np.bincount(rows.indices, self._rows[2] ** 2, minlength=rows.shape[1]), dtype=float)
 
+    @property
+    def entries(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], Array]:
+        """Where each row's entries begin, their columns, and their values."""
+        return self._rows
+
     def gram_times(self, vector: Array) -> Array:
         """Pᵀ P vector."""
         return self._summed(regression.add_gram_times, vector)
@@ -57,7 +62,8 @@ def improve(
 ) -> Array:
     """x after some steps of conjugate gradients towards times(x) = right, or fewer where the residual is small already.
 
-    right, start and x may be (N,) or, for several systems with the same matrix, (N, M). Every step lowers xᵀ A x/2 − rightᵀ x.
+    right, start and x may be (N,) or, for several systems with the same matrix, (N, M), none of which depends on the others.
+    Every step lowers xᵀ A x/2 − rightᵀ x.
     """
     x = start.copy()
     scales = diagonal if x.ndim == 1 else diagonal[:, None]
@@ -71,7 +77,7 @@ def improve(
             break
         image = times(direction)
         curvature = (direction * image).sum(axis=0)
-        length = product / np.where(curvature > 0.0, curvature, 1.0)
+        length = np.where(product > goal, product / np.where(curvature > 0.0, curvature, 1.0), 0.0)
         x += length * direction
         residual -= length * image
         scaled = residual / scales

@@ -55,11 +55,9 @@ def log_importance(q: MeanField, draws: Drawn) -> Array:
 def states(rng: np.random.Generator, q: MeanField, n: int) -> list[State]:
     """Draws of everything, components without users left out where their number varies, else all of the model's."""
     draws = drawn(rng, q, n)
-    cumulative = np.cumsum(q.responsibilities, axis=0)
     found = []
     for i in range(n):
-        uniform = rng.random(q.model.n_users) * cumulative[-1]
-        z = np.minimum((uniform >= cumulative).sum(axis=0), q.n_components - 1)
+        z = q.drawn_labels(rng)
         views = {name: q.views[name].with_hidden(rng, own[i], z, q.vectors(name)) for name, own in draws.views.items()}
         latent, params = (None, {}) if draws.latent is None else (draws.latent.latent[i], draws.latent.params[i])
         found.append(_with_components(rng, q, State(z, float(draws.alpha[i]), views, latent, params)))

@@ -28,7 +28,7 @@ from dualview.model import Model, State
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, int, int], None]  # start, steps done, components now
-_Maker = Callable[[LatentApproximation | None], MeanField]  # of the q to start from, given q of latent vectors or not
+Maker = Callable[[LatentApproximation | None], MeanField]  # of the q to start from, given q of latent vectors or not
 
 _COARSE = 0.05  # nats: where another number of components is tried
 _COARSE_STEPS = 60  # after which it is tried anyway; fewer steps that cost much
@@ -139,8 +139,8 @@ class VariationalEngine:
     ) -> Fitted:
         """q from each of these partitions; after max_time seconds ascents end where they are, and no other begins."""
         check_supported(model)
-        makers: list[_Maker] = [lambda latent, z=z: MeanField.start(model, z, latent) for z in starts]  # type: ignore[misc]
-        return self._ascents(makers, progress, max_time)
+        makers: list[Maker] = [lambda latent, z=z: MeanField.start(model, z, latent) for z in starts]  # type: ignore[misc]
+        return self.ascents(makers, progress, max_time)
 
     def resume(
         self,
@@ -155,15 +155,15 @@ class VariationalEngine:
         users: a mask (U,) of those with new observations. Only their components are merged, deleted or split.
         """
         check_supported(model)
-        makers: list[_Maker] = [
+        makers: list[Maker] = [
             lambda latent, own=own: MeanField.given(model, entered(model, own), latent)  # type: ignore[misc]
             for own in earlier
         ]
-        return self._ascents(makers, progress, max_time, users)
+        return self.ascents(makers, progress, max_time, users)
 
-    def _ascents(
+    def ascents(
         self,
-        makers: Sequence[_Maker],
+        makers: Sequence[Maker],
         progress: Progress | None,
         max_time: float | None,
         users: NDArray[np.bool_] | None = None,
@@ -185,7 +185,7 @@ class VariationalEngine:
                 ) from error
         return Fitted(sorted(found, key=lambda one: -one.q.evidence))
 
-    def _from(self, make: _Maker, watch: "_Watch", best: MeanField | None, users: NDArray[np.bool_] | None = None) -> Found:
+    def _from(self, make: Maker, watch: "_Watch", best: MeanField | None, users: NDArray[np.bool_] | None = None) -> Found:
         """What one start finds.
 
         Where q of latent vectors stays as it is while components change, it is the best start's from the second start on, and

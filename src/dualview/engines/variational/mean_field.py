@@ -7,12 +7,14 @@ them all in turn. responsibilities (K, U): q(z_u = k).
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.soft import LatentApproximation, SoftPrior
+from dualview.engines.variational.two_means import Plane
 from dualview.model import Model
 from dualview.partitions.soft import SoftWeights
 from dualview.views import verbs
@@ -24,6 +26,8 @@ Update = Callable[["MeanField"], "MeanField"]
 
 _FIRST_ROUNDS = 5  # of updates with the first partition held
 _LOOKED_AT = 500  # users by which components are told apart
+
+_ASSIGNED, _WEIGHED, _SOLVED, _WITH_PARAMS = map(methodcaller, ("assigned", "weighed", "solved", "with_params"))
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class MeanField:
         }
         weights = model.partition.approximate(responsibilities.sum(axis=1))
         seen = {name: own.view.soft_vectors(own.vectors, len(responsibilities)) for name, own in model.observed.items()}
-        found = cls(model, responsibilities, _entropy(responsibilities), weights, views, latent, seen)
+        found = cls(model, responsibilities, entropy_of(responsibilities), weights, views, latent, seen)
         return found._completed()._settled(_FIRST_ROUNDS)
 
     @property
@@ -142,18 +146,18 @@ class MeanField:
 
     def component_updates(self) -> Iterator[Update]:
         """Updates of everything but q(z), in the order of a step."""
-        yield MeanField.weighed
+        yield _WEIGHED
         for name, view in self.views.items():
             if name == "behavior":
-                yield MeanField.solved
+                yield _SOLVED
             for update in view.updates():
                 yield _of_view(name, update)
         if self.latent is not None:
-            yield MeanField.with_params
+            yield _WITH_PARAMS
 
     def updates(self) -> Iterator[Update]:
         """All updates of a step."""
-        yield MeanField.assigned
+        yield _ASSIGNED
         yield from self.component_updates()
 
     def step(self) -> "MeanField":
@@ -174,7 +178,7 @@ class MeanField:
 
     def _settled(self, n_rounds: int) -> "MeanField":
         """All but q(z) updated some times; where it can, q of latent vectors and of the likelihood are left as well."""
-        found, left = self, set() if self.together else {MeanField.solved, MeanField.with_params}
+        found, left = self, set() if self.together else {_SOLVED, _WITH_PARAMS}
         for _ in range(n_rounds):
             for update in self.component_updates():
                 found = found if update in left else update(found)
@@ -197,7 +201,7 @@ class MeanField:
         here from some of the users, which makes it no smaller.
         """
         total = self.bound + self.weights.log_orders
-        roots = np.sqrt(self.responsibilities[:, :: max(1, self.model.n_users // _LOOKED_AT)])
+        roots = np.sqrt(self.responsibilities[:, :: max(1, self.responsibilities.shape[1] // _LOOKED_AT)])
         for k in range(1, self.n_components):
             apart = np.log1p(-np.minimum((roots[:k] - roots[k]) ** 2, 1.0 - 1e-12)).sum(axis=1)
             total -= float(np.log1p(np.exp(apart)).sum())
@@ -208,7 +212,7 @@ class MeanField:
         order = np.argsort(-self.counts, kind="stable")
         if (order == np.arange(self.n_components)).all():
             return self
-        found = self.rearranged(self.responsibilities[order], order)
+        found = self.reordered(order)
         return found if found.bound >= self.bound else self
 
     def numbers(self) -> list[Array]:
@@ -226,9 +230,42 @@ class MeanField:
         """q with other components, each begun from one of these: q(z) given, everything else updated from it."""
         views = {name: view.take(sources) for name, view in self.views.items()}
         seen = {name: vectors.take(sources) for name, vectors in self.seen.items()}
-        entropy = _entropy(responsibilities)
+        entropy = entropy_of(responsibilities)
         found = replace(self, responsibilities=responsibilities, entropy=entropy, views=views, seen=seen, sums={})
         return found._settled(2)
+
+    def reordered(self, order: NDArray[np.intp]) -> "MeanField":
+        """q with its components in another order."""
+        return self.rearranged(self.responsibilities[order], order)
+
+    def merged(self, k: int, other: int) -> "MeanField":
+        """q with the users of another component in k."""
+        kept = np.delete(np.arange(self.n_components), other)
+        return self.rearranged(merged_rows(self.responsibilities, k, other), kept)
+
+    def deleted(self, k: int, table: Array) -> "MeanField":
+        """q without k, its users where they belong among the others; table: scores (K, U)."""
+        kept = np.delete(np.arange(self.n_components), k)
+        return self.rearranged(by_scores(table[kept])[0], kept)
+
+    def located(self, k: int, names: list[str]) -> Array:
+        """Where users are in some views, about the mean of component k and in units of its width, (U, …)."""
+        return np.hstack([self.views[name].whitened(k, self.vectors(name).of_component(k)) for name in names])
+
+    def split(self, k: int, names: list[str], plane: Plane) -> "MeanField":
+        """q with k in two parts, by the side of a plane that users are on in some views."""
+        sources = np.append(np.arange(self.n_components), k)
+        return self.rearranged(split_rows(self.responsibilities, k, plane.is_above(self.located(k, names))), sources)
+
+    def drawn_labels(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Components of users drawn from q(z), (U,)."""
+        uniform = rng.random(self.model.n_users) * self._cumulative[-1]
+        return labels_below(uniform, self._cumulative)
+
+    @cached_property
+    def _cumulative(self) -> Array:
+        """Σ_{l ≤ k} q(z_u = l), (K, U)."""
+        return np.asarray(np.cumsum(self.responsibilities, axis=0))
 
 
 def by_scores(table: Array) -> tuple[Array, float]:
@@ -240,7 +277,27 @@ def by_scores(table: Array) -> tuple[Array, float]:
     return responsibilities, float(np.log(totals).sum() - np.einsum("ku,ku->", responsibilities, table))
 
 
-def _entropy(responsibilities: Array) -> float:
+def labels_below(uniform: Array, cumulative: Array) -> NDArray[np.int64]:
+    """The component whose share of the cumulative responsibilities (K, U) each of some numbers (U,) falls into."""
+    return np.asarray(np.minimum((uniform >= cumulative).sum(axis=0), len(cumulative) - 1), dtype=np.int64)
+
+
+def merged_rows(responsibilities: Array, k: int, other: int) -> Array:
+    """Responsibilities with those of another component added to k's, and without it."""
+    found = responsibilities.copy()
+    found[k] += found[other]
+    return np.delete(found, other, axis=0)
+
+
+def split_rows(responsibilities: Array, k: int, side: NDArray[np.bool_]) -> Array:
+    """Responsibilities with those of k for users on one side (U,), and of a last component for the others."""
+    found = np.vstack([responsibilities, responsibilities[k]])
+    found[k] *= side
+    found[-1] *= ~side
+    return found
+
+
+def entropy_of(responsibilities: Array) -> float:
     """−Σ q(z_u = k) ln q(z_u = k)."""
     return -float(np.sum(responsibilities * np.log(np.maximum(responsibilities, np.finfo(float).tiny))))
 

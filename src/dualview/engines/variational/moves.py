@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.engines.variational.mean_field import MeanField
+from dualview.engines.variational.two_means import two_means
 
 Array = NDArray[np.float64]
 Trial = Callable[[], MeanField]
@@ -20,7 +21,6 @@ Users = NDArray[np.bool_]
 _MOST_STEPS = 25  # of a trial
 _PATIENCE = 6  # times its last gain that a trial may be behind
 _LEAST_GAIN = 1e-3  # nats for which another number of components is taken
-_LLOYD = 10  # rounds of two means inside a component
 _FEWEST = 1.5  # expected users of a component that is split
 _FEWEST_OPEN = 0.5  # expected users with new observations of a component that may change for them
 _MANY_USERS = 5000  # above, fewer ways are tried: a few merges, no deletion of a large component, one split of each
@@ -83,7 +83,7 @@ def _smaller(q: MeanField, users: Users | None) -> Iterator[Trial]:
         return
     is_open = _open(q, users)
     table = q.table()
-    counts = np.maximum(q.counts, np.finfo(float).tiny)
+    counts = np.maximum(q.responsibilities.sum(axis=1), np.finfo(float).tiny)
     own = np.einsum("ku,ku->k", q.responsibilities, table)
     losses = (own[:, None] - q.responsibilities @ table.T) / counts[:, None]  # by moving the users of one to another
     pairs = np.minimum(losses, losses.T) + np.where(np.tri(q.n_components, dtype=bool), np.inf, 0.0)
@@ -119,42 +119,14 @@ def _larger(q: MeanField, users: Users | None) -> Iterator[Trial]:
 
 def merged(q: MeanField, k: int, other: int) -> MeanField:
     """q with the users of another component in k."""
-    kept = np.delete(np.arange(q.n_components), other)
-    responsibilities = q.responsibilities.copy()
-    responsibilities[k] += responsibilities[other]
-    return q.rearranged(responsibilities[kept], kept)
+    return q.merged(k, other)
 
 
 def deleted(q: MeanField, table: Array, k: int) -> MeanField:
     """q without k, its users where they belong among the others; table: scores (K, U)."""
-    kept = np.delete(np.arange(q.n_components), k)
-    rest = table[kept] - table[kept].max(axis=0)
-    responsibilities = np.exp(rest)
-    return q.rearranged(responsibilities / responsibilities.sum(axis=0), kept)
+    return q.deleted(k, table)
 
 
 def split(q: MeanField, k: int, names: list[str]) -> MeanField:
     """q with k in two parts, by two means of its users in these views, in units of its own width."""
-    x = np.hstack([q.views[name].whitened(k, q.vectors(name).of_component(k)) for name in names])
-    side = two_means(x, q.responsibilities[k])
-    sources = np.append(np.arange(q.n_components), k)
-    responsibilities = q.responsibilities[sources]
-    responsibilities[k] *= side
-    responsibilities[-1] *= ~side
-    return q.rearranged(responsibilities, sources)
-
-
-def two_means(x: Array, weights: Array) -> NDArray[np.bool_]:
-    """Who is nearer to the first of two centres, of weighted vectors x (U, D), from a cut across their longest direction."""
-    total = weights.sum()
-    centre = weights @ x / total
-    away = x - centre
-    direction = np.linalg.eigh((away * weights[:, None]).T @ away)[1][:, -1]
-    side = away @ direction > 0.0
-    for _ in range(_LLOYD):
-        first, second = weights * side, weights * ~side
-        if min(first.sum(), second.sum()) <= 1e-6 * total:
-            break
-        ends = first @ x / first.sum(), second @ x / second.sum()
-        side = (x - 0.5 * (ends[0] + ends[1])) @ (ends[0] - ends[1]) > 0.0
-    return np.asarray(side)
+    return q.split(k, names, two_means(q.located(k, names), q.responsibilities[k]))

@@ -50,6 +50,12 @@ class SoftSums(NamedTuple):
     crosses: Array | None
     entropy: float = 0.0
 
+    def plus(self, other: "SoftSums") -> "SoftSums":
+        """The sums over more users, about the same centers."""
+        crosses = None if self.crosses is None or other.crosses is None else self.crosses + other.crosses
+        firsts, seconds = self.firsts + other.firsts, self.seconds + other.seconds
+        return SoftSums(self.counts + other.counts, self.centres, firsts, seconds, crosses, self.entropy + other.entropy)
+
     def scatters(self, means: Array, covariances: Array) -> Array:
         """Σ_u q(z_u = k) E (x_u − μ_k)(x_u − μ_k)ᵀ, (K, D, D), for components of these means and covariances."""
         away = means - self.centres
@@ -59,6 +65,13 @@ class SoftSums(NamedTuple):
         if self.crosses is not None:
             found -= self.crosses + np.swapaxes(self.crosses, 1, 2)
         return 0.5 * (found + np.swapaxes(found, 1, 2))
+
+
+def centres_at(means: Array) -> GaussianFactors:
+    """Factors with these means, for sums about them; nothing else of them is known."""
+    n_components, n_dims = means.shape
+    nothing = np.zeros((n_components, n_dims, n_dims))
+    return GaussianFactors(means, nothing, nothing, np.zeros(n_components))
 
 
 def _pieces(function: Callable[[int], Any], n_users: int) -> list[Any]:
@@ -165,18 +178,25 @@ class GaussianApproximation(Approximation):
     @classmethod
     def start(cls, x: Array, responsibilities: Array, hyperprior: Hyperprior, joint: bool) -> "GaussianApproximation":
         """From a first partition: components as their users are, what they share as components suggest."""
-        n_components, n_dims = len(responsibilities), x.shape[1]
         counts = responsibilities.sum(axis=1)
         means = (responsibilities @ x) / np.maximum(counts, 1.0)[:, None]
         spread = x - responsibilities.T @ means
-        n_spare = max(1.0, len(x) - n_components)
-        within = (spread.T @ spread + np.eye(n_dims)) / (n_spare + 1.0)
+        sums = absorb(responsibilities, SoftVectors(x), centres_at(means))
+        return cls.begun(len(x), spread.T @ spread, sums, hyperprior, joint)
+
+    @classmethod
+    def begun(
+        cls, n_users: int, spread: Array, sums: SoftSums, hyperprior: Hyperprior, joint: bool = False
+    ) -> "GaussianApproximation":
+        """The same from sums about the components' means μ, and Σ_u s_u s_uᵀ of s_u = x_u − Σ_k q(z_u = k) μ_k, (D, D)."""
+        means = sums.centres
+        n_components, n_dims = means.shape
+        n_spare = max(1.0, n_users - n_components)
+        within = (spread + np.eye(n_dims)) / (n_spare + 1.0)
         dof = n_dims + n_components * (n_dims + 1.0)
         base_covariance = Wishart(dof, dof * np.linalg.solve(within, np.eye(n_dims)))
         unit = np.eye(n_dims)
         nothing = np.zeros((n_components, n_dims, n_dims))
-        factors = GaussianFactors(means, nothing, np.tile(base_covariance.mean, (n_components, 1, 1)), np.zeros(n_components))
-        sums = absorb(responsibilities, SoftVectors(x), factors)
         scale = soft_scale(sums.counts, sums.scatters(means, nothing), base_covariance, hyperprior)
         base_precision = Wishart(n_dims + n_components, unit * (n_dims + n_components))
         return cls(means, nothing, scale, np.zeros(n_dims), unit, base_precision, base_covariance, hyperprior, joint)

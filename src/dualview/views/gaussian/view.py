@@ -14,7 +14,7 @@ from dualview.numerics.streams import stream_of
 from dualview.views.approximation import Approximation
 from dualview.views.base import Array, Base, Components, Labels, View
 from dualview.views.gaussian import conditionals, density
-from dualview.views.gaussian.approximation import GaussianApproximation
+from dualview.views.gaussian.approximation import GaussianApproximation, GaussianFactors, SoftSums, centres_at
 from dualview.views.gaussian.interval_kind import IntervalGaussian
 from dualview.views.gaussian.intervals import Intervals
 from dualview.views.gaussian.kind import Gaussian
@@ -83,6 +83,14 @@ class GaussianView(View):
     def approximate(self, x: Array, responsibilities: Array, joint: bool) -> Approximation:
         """q to start from; cells that are not exact are where complete vectors have them."""
         return GaussianApproximation.start(x, responsibilities, self.hyperprior, joint)
+
+    def centres_at(self, means: Array) -> GaussianFactors:
+        """Factors for sums over users about these means."""
+        return centres_at(means)
+
+    def approximate_sums(self, n_users: int, spread: Array, sums: SoftSums) -> Approximation:
+        """q to start from, given sums over n_users users, as ``GaussianApproximation.begun`` takes them."""
+        return GaussianApproximation.begun(n_users, spread, sums, self.hyperprior)
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> GaussianState:
         """Base and components from (M2) to (M7)."""

@@ -1,0 +1,192 @@
+"""Who does the work: this process, local processes, or the workers of a Dask cluster (``dask_crew``).
+
+Results come in the order of tasks, whoever finishes first. A worker that dies is replaced, and its tasks are done again: it has
+nothing that cannot be made again from the folder and the tasks themselves.
+"""
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from dualview.engines.variational.sharded import work
+from dualview.engines.variational.sharded.keeper import Source
+from dualview.engines.variational.sharded.work import Task
+from dualview.errors import DualViewError
+from dualview.numerics import parallel
+
+MOST_DEATHS = 3  # of workers with the same tasks
+_ROUNDS_AHEAD = 2  # rounds of tasks that are under way
+
+
+class Crew(ABC):
+    """Workers. A context: leaving it ends those that it started."""
+
+    @abstractmethod
+    def run(self, source: Source, tasks: Iterable[Task]) -> Iterator[Any]:
+        """What tasks return, in their order. Tasks are made when there is somebody to do them."""
+
+    def close(self) -> None:  # noqa: B027
+        """End the workers that it started: none, unless a crew says otherwise."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class Alone(Crew):
+    """This process, one shard after the other."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, Source] = {}
+
+    def run(self, source: Source, tasks: Iterable[Task]) -> Iterator[Any]:
+        self._sources[source.key] = source
+        for task in tasks:
+            yield work.run(source, [task])[0]
+
+    def close(self) -> None:
+        for source in self._sources.values():
+            work.forget(source)
+
+
+class Round(NamedTuple):
+    """Tasks under way: for each worker, where its tasks are among those of the round, and what will have their results."""
+
+    n_tasks: int
+    parts: list[tuple[list[int], Any]]
+
+
+class Team(Crew):
+    """Several workers. Each does the same shards every time, a few in one go."""
+
+    n_workers: int
+    at_once = 1  # tasks of a worker in one go
+
+    def run(self, source: Source, tasks: Iterable[Task]) -> Iterator[Any]:
+        left, rounds = iter(tasks), deque[Round]()
+        while True:
+            while len(rounds) < _ROUNDS_AHEAD and (some := list(islice(left, self.n_workers * self.at_once))):
+                rounds.append(self._begin(source, some))
+            if not rounds:
+                return
+            yield from self._finish(rounds.popleft())
+
+    def _begin(self, source: Source, tasks: list[Task]) -> Round:
+        places: dict[int, list[int]] = {}
+        for place, task in enumerate(tasks):
+            places.setdefault(task.number % self.n_workers, []).append(place)
+        parts = [(own, self.submit(worker, source, [tasks[i] for i in own])) for worker, own in places.items()]
+        return Round(len(tasks), parts)
+
+    def _finish(self, begun: Round) -> list[Any]:
+        results: list[Any] = [None] * begun.n_tasks
+        for places, pending in begun.parts:
+            for place, result in zip(places, self.result(pending), strict=True):
+                results[place] = result
+        return results
+
+    @abstractmethod
+    def submit(self, worker: int, source: Source, tasks: Sequence[Task]) -> Any:
+        """Give tasks to a worker."""
+
+    @abstractmethod
+    def result(self, pending: Any) -> list[Any]:
+        """Wait for what they return."""
+
+
+class Processes(Team):
+    """Processes on this machine, which share its cores; or with so many threads each."""
+
+    def __init__(self, n_workers: int, n_threads: int | None = None) -> None:
+        self.n_workers = n_workers
+        n_threads = max(1, parallel.n_cores() // n_workers) if n_threads is None else n_threads
+        self._workers = [_Process(n_workers, n_threads) for _ in range(n_workers)]
+        self._threads = [ThreadPoolExecutor(1, thread_name_prefix="dualview-shards") for _ in range(n_workers)]
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the processes that run now."""
+        return [worker.process.pid for worker in self._workers]
+
+    def submit(self, worker: int, source: Source, tasks: Sequence[Task]) -> "Future[list[Any]]":
+        return self._threads[worker].submit(self._workers[worker].ask, source, tasks)
+
+    def result(self, pending: "Future[list[Any]]") -> list[Any]:
+        return pending.result()
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()
+        for thread in self._threads:
+            thread.shutdown(cancel_futures=True)
+
+
+class _Process:
+    """One process that does tasks, and its replacements."""
+
+    def __init__(self, n_processes: int, n_threads: int) -> None:
+        self._numbers = str(n_processes), str(n_threads)
+        self._closed = False
+        self.process = self._started()
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "dualview.engines.variational.sharded.serving", *self._numbers]
+        places = os.pathsep.join(place for place in sys.path if place)
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": places},
+            start_new_session=True,  # Ctrl-C in a terminal is for this process, which ends the others
+        )
+
+    def ask(self, source: Source, tasks: Sequence[Task]) -> list[Any]:
+        """What tasks return; where the process dies, another does them."""
+        for _ in range(MOST_DEATHS):
+            try:
+                results, error = self._asked(source, tasks)
+            except (EOFError, OSError, pickle.UnpicklingError):  # it was cut short
+                self._end()
+                if self._closed:
+                    raise
+                self.process = self._started()
+                continue
+            if error is not None:
+                raise error
+            return results
+        shards = ", ".join(str(task.number) for task in tasks)
+        raise DualViewError(
+            f"A worker process died {MOST_DEATHS} times with the same shards ({tasks[0].function.__name__}, {shards}), most "
+            "likely for lack of memory. Use fewer workers (n_jobs), a smaller Shards(cache=...), or smaller shards."
+        )
+
+    def _asked(self, source: Source, tasks: Sequence[Task]) -> tuple[list[Any], Exception | None]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        pickle.dump((source, tasks), self.process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
+        self.process.stdin.flush()
+        results, error = pickle.load(self.process.stdout)
+        return results, error
+
+    def close(self) -> None:
+        self._closed = True
+        self._end()
+
+    def _end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):  # what was not sent is for nobody
+                if stream is not None:
+                    stream.close()

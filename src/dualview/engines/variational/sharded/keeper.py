@@ -1,0 +1,136 @@
+"""What one process keeps of the shards: as many as its memory has room for, in working units.
+
+Shards are gone through in the same order again and again, so that those that were read first stay, and the others are read each
+time. Throwing out the one that was not used for the longest would throw out each just before it is needed.
+"""
+
+import math
+import os
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dualview.behaviors.likelihoods.systems import SparseRows
+from dualview.engines.variational.sharded.recipes import Recipe
+from dualview.shards import Shards
+from dualview.units import Whitening
+
+Array = NDArray[np.float64]
+
+_SHARE = 0.25  # of a process's memory, for shards
+
+
+class ThreadUnits(NamedTuple):
+    """Working units of threads: of weights, by a scale; of outcomes, y − (total weight of the thread) × mean, over sd."""
+
+    scale: float = 1.0
+    mean: float = 0.0
+    sd: float = 1.0
+
+
+_AS_GIVEN = ThreadUnits()
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a fit's data are, and their units. key: a name of these, by which processes tell fits apart."""
+
+    key: str
+    folder: str
+    cache: float | None
+    features: Whitening | None = None
+    threads: ThreadUnits = _AS_GIVEN
+
+
+class Regression(NamedTuple):
+    """The threads of a shard: weights by rows over its own users, outcomes (T,), and where it begins among all threads."""
+
+    rows: SparseRows
+    entries: tuple[NDArray[np.int64], NDArray[np.uint32], Array]
+    outcome: Array
+    first: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.outcome.nbytes + self.rows.squares.nbytes + sum(part.nbytes for part in self.entries)
+
+    def expected(self, vector: Array) -> Array:
+        """P vector, (T,); every thread has a participant."""
+        starts, columns, weights = self.entries
+        return np.asarray(np.add.reduceat(weights * vector[columns], starts[:-1]))
+
+
+@dataclass
+class Keeper:
+    """The shards of one fit in one process."""
+
+    source: Source
+    room: float
+    shards: Shards = field(init=False)
+    kept: dict[tuple[str, int], Any] = field(default_factory=dict)
+    used: float = 0.0
+    _rows: dict[int, tuple[int, Array, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.shards = Shards(self.source.folder)
+
+    def features(self, number: int) -> Array:
+        """Features of the users of a shard, in working units, (U, D)."""
+        found = self.kept.get(("users", number))
+        if found is None:
+            found, units = self.shards.read_users(number).features, self.source.features
+            if units is not None:
+                found = np.ascontiguousarray(units.to_working(found))
+            self._keep(("users", number), found, found.nbytes)
+        return found
+
+    def regression(self, number: int) -> Regression:
+        """The threads of a shard, in working units."""
+        found = self.kept.get(("threads", number))
+        if found is None:
+            found = self._regression(number)
+            self._keep(("threads", number), found, found.size)
+        return found
+
+    def _regression(self, number: int) -> Regression:
+        entry, units = self.shards.threads[number], self.source.threads
+        block = self.shards.read_threads(number)
+        totals = np.add.reduceat(block.weights, block.starts[:-1])
+        matrix = sparse.csr_array(
+            (block.weights * units.scale, block.columns, block.starts), shape=(entry.n_threads, entry.n_users)
+        )
+        rows = SparseRows(matrix)
+        return Regression(rows, rows.entries, (block.outcome - totals * units.mean) / units.sd, entry.first)
+
+    def rows(self, number: int, recipe: Recipe) -> tuple[Array, float]:
+        """q(z) of the users of a shard, and its entropy; made anew unless it was the last one asked for."""
+        number_before, *found = self._rows.get(number, (-1, None, 0.0))
+        if number_before != recipe.number:
+            rows, entropy = recipe.rows(self.features(number))
+            before = self._rows.pop(number, None)
+            self.used -= 0 if before is None else before[1].nbytes
+            if self.used + rows.nbytes <= self.room:
+                self._rows[number] = recipe.number, rows, entropy
+                self.used += rows.nbytes
+            return rows, entropy
+        return found[0], found[1]  # type: ignore[return-value]
+
+    def _keep(self, name: tuple[str, int], value: Any, size: int) -> None:
+        if self.used + size <= self.room:
+            self.kept[name] = value
+            self.used += size
+
+
+def room_for_shards(cache: float | None, n_processes: int, limit: float | None = None) -> float:
+    """Bytes of shards that a process keeps: what was asked for, or a share of its memory. limit: the process's own."""
+    if cache is not None:
+        return cache
+    try:
+        there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) / n_processes
+    except (AttributeError, OSError, ValueError):  # Windows
+        there = math.inf
+    return _SHARE * (there if limit is None else min(there, limit))

@@ -1,0 +1,186 @@
+"""A fit to data in shards: their units, their model, and a posterior of draws from the variational approximation."""
+
+import json
+import warnings
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from joblib.parallel import get_active_backend
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dualview.behaviors.likelihoods.systems import solve
+from dualview.chains.chains import is_configured
+from dualview.chains.seeds import seed_sequence
+from dualview.checks import check_range, names_text
+from dualview.engines.starts import KMeansStart, check_init
+from dualview.engines.variational.engine import Maker, VariationalEngine
+from dualview.engines.variational.sharded.crews import Alone, Crew, Processes
+from dualview.engines.variational.sharded.dask_crew import DaskCrew
+from dualview.engines.variational.sharded.data import ShardedData
+from dualview.engines.variational.sharded.equations import ShardedEquations, Totals
+from dualview.engines.variational.sharded.keeper import Source, ThreadUnits
+from dualview.engines.variational.sharded.mean_field import ShardedMeanField
+from dualview.engines.variational.sharded.model import ShardedModel
+from dualview.engines.variational.sharded.recipes import Given, Nearest
+from dualview.errors import DataWarning, InputError
+from dualview.inputs.approximated import distinct, facts_of, generators, posterior_of, progress_line
+from dualview.inputs.data import Data
+from dualview.inputs.features import check_room, memory
+from dualview.inputs.modelled import Modelled
+from dualview.numerics.parallel import n_cores
+from dualview.partitions.alpha import concentration
+from dualview.partitions.choice import partition_names, partition_prior
+from dualview.posterior import Posterior
+from dualview.shards import Shards
+from dualview.units import GaussianPrior, Whitening
+
+Array = NDArray[np.float64]
+
+_RIDGE = 0.01  # as in SharedOutcome
+_RIDGE_TOLERANCE = 1e-6
+_BYTES = 12  # of a user in a draw that is kept whole: cluster and coefficient
+
+
+def fit_shards(estimator: Any, shards: Shards) -> Posterior:
+    """The posterior of draws from q; sets the estimator's n_features_in_ and feature_names_in_."""
+    _check(estimator, shards)
+    names = shards.feature_names
+    estimator.n_features_in_ = len(names)
+    estimator.__dict__.pop("feature_names_in_", None)
+    if names != [f"x{j}" for j in range(len(names))]:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    *seeds, _ = generators(estimator, seed_sequence(estimator.random_state))
+    with crew_of(estimator.n_jobs) as crew, threadpool_limits(1), progress_line(estimator.progress) as progress:
+        fit = modelled_shards(estimator, ShardedData(shards, crew, Source(uuid4().hex, str(shards.folder), shards.cache)))
+        fitted = VariationalEngine().ascents(_starts(estimator, fit.model, seeds), progress, estimator.max_time)
+        post = posterior_of(estimator, fit, fitted, seeds, facts_of(fitted, None))
+    if not shards.n_threads:
+        return post
+    return _with_behavior(post, shards)
+
+
+def crew_of(n_jobs: int | None) -> Crew:
+    """Who works: as joblib's context says, where there is one; else as many processes as n_jobs, or this one."""
+    backend, default = get_active_backend()
+    if type(backend).__name__ == "DaskDistributedBackend":
+        return DaskCrew(backend.client)
+    if n_jobs is None:
+        n_jobs = default if is_configured() else 1
+    n = n_cores() + 1 + n_jobs if n_jobs < 0 else n_jobs
+    return Processes(n) if n > 1 else Alone()
+
+
+def _check(estimator: Any, shards: Shards) -> None:
+    """Raise where something is asked for that fits to shards do not have."""
+    if estimator.engine != "variational":
+        raise InputError(f'Shards are for engine="variational"; this estimator has engine="{estimator.engine}".')
+    for name in ("link", "pooling", "agreement", "columns", "checkpoint"):
+        if getattr(estimator, name) is not None:
+            raise InputError(f"Fits to shards do not have {name} yet: leave it out, or fit in memory.")
+    for name in ("feature_prior", "behavior_prior"):
+        given = getattr(estimator, name)
+        if isinstance(given, str) and given != "diagonal":
+            raise InputError(f'{name}="{given}" is not for shards: give a GaussianPrior, or None.')
+    if estimator.n_clusters is not None and estimator.n_clusters > shards.n_users:
+        raise InputError(f"n_clusters must be at most the number of users, {shards.n_users}; got {estimator.n_clusters}.")
+    n_kept = estimator.n_chains * (
+        estimator.n_draws if estimator.keep == "draws" else min(estimator.n_draws, estimator.n_whole)
+    )
+    check_room(len(shards.feature_names), n_kept)
+    needed = float(_BYTES) * n_kept * shards.n_users
+    if needed > memory():
+        raise InputError(
+            f"{n_kept:,} draws of {shards.n_users:,} users take {needed / 1e9:,.0f} GB, and this machine has "
+            f'{memory() / 1e9:,.0f} GB. Keep fewer: n_draws and n_chains, or keep="summary" with a small n_whole.'
+        )
+
+
+def modelled_shards(estimator: Any, raw: ShardedData) -> Modelled:
+    """The model of shards."""
+    shards = raw.shards
+    units = {"features": _feature_units(estimator, raw)}
+    threads, noise_variance = ThreadUnits(), None
+    if shards.n_threads:
+        totals = Totals.of(raw)
+        noise_variance = _outcome_variance(totals)
+        prior = estimator.behavior_prior or _latent_prior(raw, totals)
+        prior.check_size(1, "behavior_prior")
+        units["behavior"] = Whitening.of(prior)
+        sd = float(np.sqrt(noise_variance))
+        threads = ThreadUnits(float(units["behavior"].factor[0, 0]) / sd, float(prior.mean[0]), sd)
+    partition = partition_prior(estimator.n_clusters, concentration(estimator.alpha), estimator.partition)
+    data = raw.in_units(units["features"], threads)
+    model = ShardedModel.of(data, units["features"].n_dims, partition, noise_variance, estimator.spread_prior)
+    ids = shards.ids()
+    known = Data(None, shards.feature_names, None, range(shards.n_users) if ids is None else ids)
+    coords = known.coords() | {"coefficient": []}
+    names = partition_names(estimator.n_clusters, estimator.alpha, estimator.partition)
+    return Modelled(known, model, units, coords, names)
+
+
+def _feature_units(estimator: Any, raw: ShardedData) -> Whitening:
+    names, prior = raw.shards.feature_names, estimator.feature_prior
+    if isinstance(prior, GaussianPrior):
+        prior.check_size(len(names), "feature_prior")
+        return Whitening.of(prior)
+    moments = raw.feature_moments()
+    check_range(moments.largest, "X", names)
+    units = Whitening.of_moments(*moments, diagonal=prior == "diagonal")
+    if units.n_dims == 0:
+        raise InputError("All features of the shards are constant: there is nothing to cluster by.")
+    if units.n_dims < len(names):
+        constant = np.sqrt((units.factor**2).sum(axis=1)) == 0
+        which = f" (constant: {names_text(names, constant)})" if constant.any() else ""
+        warnings.warn(
+            f"The features span {units.n_dims} of {len(names)} dimensions{which}. The model works in those they span.",
+            DataWarning,
+            stacklevel=5,
+        )
+    return units
+
+
+def _outcome_variance(totals: Totals) -> float:
+    n, variance = totals.outcome.n, float(totals.outcome.scatter[0, 0]) / (totals.outcome.n - 1)
+    if not np.sqrt(variance) > 1e-14 * float(totals.outcome.largest[0]):
+        raise InputError(f"The outcome is constant in all {n:,} threads of the shards: there is nothing to explain.")
+    return variance
+
+
+def _latent_prior(raw: ShardedData, totals: Totals) -> GaussianPrior:
+    """Mean and variance of the ridge estimate, (M11)."""
+    unit = float(f"{totals.weight / totals.outcome.n:.12g}") or 1.0
+    penalty = _RIDGE * unit**2
+    equations = ShardedEquations(raw, totals.weighted, totals.squares)
+    right, start = totals.weighted, np.zeros(raw.n_users)
+    estimate = solve(lambda f: equations.gram_times(f) + penalty * f, right, start, totals.squares + penalty, _RIDGE_TOLERANCE)
+    variance = float(np.var(estimate, ddof=1))
+    if not np.sqrt(variance) > _RIDGE_TOLERANCE * float(np.abs(estimate).max()):
+        raise InputError(
+            "The ridge estimates of the latent coefficients are all equal, so the behavior view has no scale: does "
+            "participation differ between users? To fit anyway, give behavior_prior=GaussianPrior(m, variance)."
+        )
+    return GaussianPrior(float(estimate.mean()), variance)
+
+
+def _starts(estimator: Any, model: Any, seeds: list[np.random.Generator]) -> list[Maker]:
+    """What makes q to start from: k-means of the users who are looked at, others where they are nearest, or labels."""
+    labels = check_init(estimator.init, model.n_users, estimator.n_clusters)
+    bases: list[Nearest | Given] = []
+    if labels is not None:
+        bases.append(Given(labels, int(labels.max()) + 1))
+    else:
+        x = model.data.features
+        starts = distinct([KMeansStart(x, estimator.n_clusters)(rng) for rng in seeds])
+        bases += [Nearest(np.stack([x[z == k].mean(axis=0) for k in range(int(z.max()) + 1)])) for z in starts]
+    return [lambda latent, base=base: ShardedMeanField.begun(model, base, latent) for base in bases]  # type: ignore[misc]
+
+
+def _with_behavior(post: Posterior, shards: Shards) -> Posterior:
+    """The posterior with what predictions need to know of the threads, which are elsewhere."""
+    tree = post.tree.copy()
+    told = {"kind": "SharedOutcome", "n_users": shards.n_users, "n_observations": shards.n_threads}
+    told |= {"intercept": False, "covariates": []}
+    tree.attrs["behavior"] = json.dumps(told)
+    return Posterior(tree)

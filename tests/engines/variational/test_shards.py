@@ -1,0 +1,334 @@
+"""The variational engine over shards: the numbers of the engine in memory, whoever does the work."""
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import distributed
+import numpy as np
+import pytest
+from joblib import parallel_config
+
+import dualview as dv
+import shard_tasks
+from dualview.behaviors.likelihoods.soft_many_threads import N_PROBES, N_SIGNS, ManyEquations, SoftManyThreads
+from dualview.behaviors.likelihoods.systems import SparseRows
+from dualview.engines.variational.mean_field import MeanField
+from dualview.engines.variational.moves import deleted, merged, split
+from dualview.engines.variational.sharded import crews, noise, work
+from dualview.engines.variational.sharded.crews import Alone, Crew, Processes
+from dualview.engines.variational.sharded.dask_crew import DaskCrew
+from dualview.engines.variational.sharded.data import ShardedData
+from dualview.engines.variational.sharded.equations import ShardedEquations
+from dualview.engines.variational.sharded.keeper import Keeper, Source
+from dualview.engines.variational.sharded.mean_field import ShardedMeanField
+from dualview.engines.variational.sharded.model import ShardedModel
+from dualview.engines.variational.sharded.recipes import Given
+from dualview.engines.variational.sharded.work import Task
+from dualview.errors import DualViewError, FileError, InputError
+from dualview.inputs.data import checked_data
+from dualview.inputs.modelled import Modelled, modelled
+from dualview.inputs.sharded import crew_of, modelled_shards
+
+N_USERS, N_THREADS = 50, 130
+PRIOR = dv.GaussianPrior(40.0, 900.0)
+
+
+@pytest.fixture(scope="module")
+def forum() -> dv.datasets.Forum:
+    return dv.datasets.agreement(N_USERS, N_THREADS, seed=3)
+
+
+@pytest.fixture(scope="module")
+def behavior(forum: dv.datasets.Forum) -> dv.SharedOutcome:
+    return dv.SharedOutcome(forum.participation, forum.outcome)
+
+
+@pytest.fixture(scope="module")
+def estimator() -> dv.DualViewMixture:
+    return dv.DualViewMixture(engine="variational", behavior_prior=PRIOR)
+
+
+@pytest.fixture(scope="module")
+def shards(forum: dv.datasets.Forum, behavior: dv.SharedOutcome, tmp_path_factory: pytest.TempPathFactory) -> dv.Shards:
+    folder = tmp_path_factory.mktemp("shards") / "forum"
+    return dv.write_shards(folder, forum.features, behavior, users_per_shard=20, threads_per_shard=40)
+
+
+@pytest.fixture(scope="module")
+def inside(estimator: dv.DualViewMixture, forum: dv.datasets.Forum, behavior: dv.SharedOutcome) -> Modelled:
+    """The model in memory."""
+    return modelled(estimator, checked_data(estimator, forum.features, behavior))
+
+
+def sharded_model(estimator: dv.DualViewMixture, shards: dv.Shards, crew: Crew, key: str) -> ShardedModel:
+    model = modelled_shards(estimator, ShardedData(shards, crew, Source(key, str(shards.folder), shards.cache))).model
+    assert isinstance(model, ShardedModel)
+    return model
+
+
+@pytest.fixture(scope="module")
+def model(estimator: dv.DualViewMixture, shards: dv.Shards) -> Iterator[ShardedModel]:
+    with Alone() as crew:
+        yield sharded_model(estimator, shards, crew, "alone")
+
+
+@pytest.fixture(scope="module")
+def labels(forum: dv.datasets.Forum) -> np.ndarray:
+    """A start that is not the truth: two clusters as one, one in two."""
+    z = np.where(forum.labels == 4, 3, forum.labels)
+    return np.where((z == 0) & (np.arange(N_USERS) % 2 == 0), 4, z).astype(np.int64)
+
+
+@pytest.fixture(scope="module")
+def latent(inside: Modelled) -> SoftManyThreads:
+    """q of coefficients in memory, with the random numbers that shards have."""
+    likelihood = inside.model.likelihood
+    rows = SparseRows(likelihood.design)
+    drawn = noise.normals("threads", slice(0, N_PROBES), 0, N_THREADS)
+    gram_noise = np.stack([rows.transposed_times(np.ascontiguousarray(column)) for column in drawn.T], axis=1)
+    signs = np.stack([noise.signs(column, 0, N_USERS) for column in range(N_SIGNS)], axis=1)
+    weighted = rows.transposed_times(likelihood.outcome)
+    own = noise.normals("users", slice(0, N_PROBES), 0, N_USERS)
+    return SoftManyThreads.start(ManyEquations(likelihood, rows, weighted, own, gram_noise, signs))
+
+
+@pytest.fixture(scope="module")
+def steps_inside(inside: Modelled, labels: np.ndarray, latent: SoftManyThreads) -> list[MeanField]:
+    return _steps(MeanField.start(inside.model, labels, latent), 3)
+
+
+def begun(model: ShardedModel, labels: np.ndarray) -> ShardedMeanField:
+    return ShardedMeanField.begun(model, Given(labels, int(labels.max()) + 1))
+
+
+@pytest.fixture(scope="module")
+def steps(model: ShardedModel, labels: np.ndarray) -> list[MeanField]:
+    return _steps(begun(model, labels), 3)
+
+
+def _steps(q: MeanField, n: int) -> list[MeanField]:
+    found = [q]
+    for _ in range(n):
+        found.append(found[-1].step())
+    return found
+
+
+def numbers(q: MeanField) -> np.ndarray:
+    """Everything that a step changes."""
+    assert q.latent is not None
+    parts = [[q.bound, q.evidence, q.entropy], q.counts, q.weights.log_weights, *q.numbers(), q.responsibilities.ravel()]
+    return np.concatenate([*parts, q.latent.means.ravel(), q.latent.covariances.ravel()])
+
+
+def test_units_are_those_in_memory(inside: Modelled, model: ShardedModel) -> None:
+    assert model.data is not None
+    np.testing.assert_allclose(model.data.features, inside.model.features, rtol=1e-10, atol=1e-12)
+    assert model.n_users == N_USERS
+
+
+def test_steps_are_those_in_memory(steps: list[MeanField], steps_inside: list[MeanField]) -> None:
+    for own, other in zip(steps, steps_inside, strict=True):
+        np.testing.assert_allclose(numbers(own), numbers(other), rtol=1e-8, atol=1e-9)
+    assert steps[-1].latent.reported_bound() == pytest.approx(steps_inside[-1].latent.reported_bound(), rel=1e-9)
+    assert not np.allclose(numbers(steps[1]), numbers(steps[2]), rtol=1e-4)
+
+
+def test_changes_of_components_are_those_in_memory(steps: list[MeanField], steps_inside: list[MeanField]) -> None:
+    trials = [
+        [merged(q, 0, 1), deleted(q, q.table(), 2), split(q, 1, list(q.views)), q.reordered(np.array([2, 0, 1, 4, 3]))]
+        for q in (steps[-1], steps_inside[-1])
+    ]
+    for own, other in zip(*trials, strict=True):
+        np.testing.assert_allclose(numbers(own), numbers(other), rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(numbers(own.trial_step()), numbers(other.trial_step()), rtol=1e-8, atol=1e-9)
+    twice = [split(merged(q, 0, 1), 2, ["features"]) for q in (steps[-1], steps_inside[-1])]
+    np.testing.assert_allclose(numbers(twice[0]), numbers(twice[1]), rtol=1e-8, atol=1e-9)
+
+
+def test_the_log_joint_is_that_in_memory(inside: Modelled, model: ShardedModel) -> None:
+    state = replace(inside.model.draw_prior(np.random.default_rng(2)))
+    assert model.log_joint(state) == pytest.approx(inside.model.log_joint(state), rel=1e-10)
+
+
+def test_other_sizes_of_shards_give_the_same_to_rounding(
+    estimator: dv.DualViewMixture,
+    forum: dv.datasets.Forum,
+    behavior: dv.SharedOutcome,
+    labels: np.ndarray,
+    steps: list[MeanField],
+    tmp_path: Path,
+) -> None:
+    other = dv.write_shards(tmp_path / "forum", forum.features, behavior, users_per_shard=7, threads_per_shard=100)
+    with Alone() as crew:
+        found = _steps(begun(sharded_model(estimator, other, crew, "other sizes"), labels), 2)
+    np.testing.assert_allclose(numbers(found[-1]), numbers(steps[2]), rtol=1e-8, atol=1e-9)
+
+
+def test_processes_give_the_same_to_the_last_bit(
+    estimator: dv.DualViewMixture,
+    shards: dv.Shards,
+    labels: np.ndarray,
+    steps: list[MeanField],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when one of them dies in the middle of its work. In the end none is left."""
+    with Processes(2) as crew:
+        q = begun(sharded_model(estimator, shards, crew, "processes"), labels)
+        np.testing.assert_array_equal(numbers(q), numbers(steps[0]))
+        first, argument = crew.pids, (str(tmp_path / "died"), 1.0)
+        own = list(crew.run(q.data.source, [Task(shard_tasks.die_once, number, argument) for number in range(3)]))
+        assert (tmp_path / "died").exists()
+        np.testing.assert_array_equal(own, [1.0 + Keeper(q.data.source, 0.0).features(number).sum() for number in range(3)])
+        assert crew.pids[0] == first[0]
+        assert crew.pids[1] != first[1]
+        np.testing.assert_array_equal(numbers(q.step()), numbers(steps[1]))
+        with pytest.raises(FileError, match="no such folder"):  # an error of a task is that of the fit
+            list(crew.run(replace(q.data.source, key="gone", folder=str(tmp_path / "gone")), [Task(work.gram, 0)]))
+        monkeypatch.setattr(crews, "MOST_DEATHS", 1)
+        with pytest.raises(DualViewError, match="died 1 times with the same shards"):
+            list(crew.run(q.data.source, [Task(shard_tasks.die, 0)]))
+        pids = crew.pids
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.mark.slow
+def test_three_processes_too(
+    estimator: dv.DualViewMixture, shards: dv.Shards, labels: np.ndarray, steps: list[MeanField]
+) -> None:
+    """Also when one of them is killed from outside."""
+    with Processes(3) as crew:
+        q = begun(sharded_model(estimator, shards, crew, "three"), labels).step()
+        np.testing.assert_array_equal(numbers(q), numbers(steps[1]))
+        os.kill(crew.pids[2], signal.SIGKILL)
+        np.testing.assert_array_equal(numbers(q.step()), numbers(steps[2]))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
+def test_a_dask_cluster_too(
+    estimator: dv.DualViewMixture, shards: dv.Shards, labels: np.ndarray, steps: list[MeanField], tmp_path: Path
+) -> None:
+    """Also when one of its workers is killed, and where it is found by joblib's context."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "local_directory": str(tmp_path)}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client, parallel_config("dask"):
+        crew = crew_of(None)
+        assert isinstance(crew, DaskCrew)
+        q = begun(sharded_model(estimator, shards, crew, "dask"), labels).step()
+        np.testing.assert_array_equal(numbers(q), numbers(steps[1]))
+        pids = client.run(os.getpid)
+        assert set(client.run(lambda: len(work._keepers)).values()) == {2}  # before and in working units
+        os.kill(next(iter(pids.values())), signal.SIGKILL)
+        np.testing.assert_array_equal(numbers(q.step()), numbers(steps[2]))
+        assert set(client.run(os.getpid).values()) != set(pids.values())
+
+
+def test_another_order_of_tasks_gives_the_same(model: ShardedModel) -> None:
+    assert model.data is not None
+    tasks = [Task(work.feature_moments, number) for number in (2, 0, 1)]
+    found = [result.n for result in Alone().run(model.data.source, tasks)]
+    assert found == [10, 20, 20]
+
+
+def test_memory_has_the_shards_that_it_has_room_for(shards: dv.Shards, steps: list[MeanField]) -> None:
+    """Results do not depend on it: shards and rows of q(z) that have no room are made anew each time."""
+    q = steps[-1]
+    assert isinstance(q, ShardedMeanField)
+    one = 8 * 2 * 20
+    for room, n_kept in ((0.0, 0), (one, 1), (2.5 * one, 3), (1e9, 3)):  # the last shard is smaller
+        keeper = Keeper(q.data.source, room)
+        found = [keeper.rows(number, q.recipe.cut(entry.users))[0] for number, entry in enumerate(shards.users)]
+        assert sum(kind == "users" for kind, _ in keeper.kept) == n_kept
+        held = sum(part.nbytes for part in keeper.kept.values()) + sum(rows.nbytes for _, rows, _ in keeper._rows.values())
+        assert held == keeper.used <= room
+        np.testing.assert_array_equal(np.hstack(found), q.responsibilities)
+    assert {rows.shape[1] for _, rows, _ in keeper._rows.values()} == {20, 10}
+
+
+def test_probes_in_groups_are_the_same(model: ShardedModel, steps: list[MeanField]) -> None:
+    """Vectors of all users that are in memory at a time are fewer with more users."""
+    equations = model.equations
+    assert isinstance(equations, ShardedEquations)
+    covariance = steps[-1].latent.covariance
+    whole = covariance.renewed(2.0 * covariance.own, 1.5, 4)
+    apart = replace(equations, groups=tuple(slice(i, i + 4) for i in range(0, N_PROBES, 4)))
+    parts = replace(covariance, equations=apart).renewed(2.0 * covariance.own, 1.5, 4)
+    np.testing.assert_allclose(parts.draws, whole.draws, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(parts.variances, whole.variances, rtol=1e-9)
+
+
+def test_numbers_belong_to_positions() -> None:
+    whole = noise.normal("users", 3, 0, 200_000)
+    np.testing.assert_array_equal(noise.normal("users", 3, 65_000, 140_000), whole[65_000:140_000])
+    assert set(noise.signs(0, 10, 500)) == {-1.0, 1.0}
+    assert abs(whole.mean()) < 4.5 / np.sqrt(len(whole))
+    others = [noise.normal("users", 2, 0, 9), noise.normal("threads", 3, 0, 9), noise.normal("users", 3, 0, 9, seed=1)]
+    assert all((other != whole[:9]).all() for other in others)
+
+
+@pytest.fixture(scope="module")
+def fitted(shards: dv.Shards) -> dv.DualViewMixture:
+    settings = {"n_clusters": 2, "n_chains": 1, "n_draws": 6}
+    return dv.DualViewMixture(engine="variational", progress=lambda *_: None, **settings).fit(shards)
+
+
+def test_an_estimator_has_everything(fitted: dv.DualViewMixture, forum: dv.datasets.Forum, tmp_path: Path) -> None:
+    assert fitted.labels_.shape == fitted.latent_.shape == (N_USERS,)
+    assert fitted.posterior_["z"].shape == (1, 6, N_USERS)
+    assert fitted.posterior_.n_observations == N_THREADS
+    assert np.isfinite(fitted.posterior_["log_joint"]).all()
+    assert np.corrcoef(fitted.latent_, forum.latent)[0, 1] > 0.8
+    fitted.posterior_.save(tmp_path / "run.nc")
+    again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
+    for model in (fitted, again):
+        assert model.predict(forum.features[:4]).shape == (4,)
+        assert np.isfinite(model.predict_outcome(forum.test.participation).nll(forum.test.outcome))
+
+
+def test_progress_and_interrupts_reach_a_fit(shards: dv.Shards) -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    def stop(*news: int) -> None:
+        seen.append(news)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dv.DualViewMixture(2, engine="variational", n_chains=1, progress=stop).fit(shards)
+    assert seen == [(0, 3, 2)]
+    assert not any("working" in key for key in work._keepers)  # nothing is kept
+
+
+def test_features_alone(forum: dv.datasets.Forum, tmp_path: Path) -> None:
+    shards = dv.write_shards(tmp_path / "users", forum.features, users_per_shard=20)
+    model = dv.DualViewMixture(2, engine="variational", n_chains=1, n_draws=5, init="one").fit(shards)
+    assert model.behavior_ is None
+    assert model.score(forum.features) > -5.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"engine": "gibbs"}, 'Shards are for engine="variational"'),
+        ({"link": "linear"}, "do not have link yet"),
+        ({"pooling": "cluster"}, "do not have pooling yet"),
+        ({"checkpoint": "run"}, "do not have checkpoint yet"),
+        ({"feature_prior": "shrunk"}, 'feature_prior="shrunk" is not for shards'),
+        ({"behavior_prior": "likelihood"}, 'behavior_prior="likelihood" is not for shards'),
+        ({"n_clusters": 51}, "at most the number of users, 50"),
+        ({"init": [0, 1]}, "a label per user"),
+        ({"n_draws": 10**9}, "take .* GB, and this machine has"),
+    ],
+)
+def test_what_shards_cannot_do_is_refused(settings: dict, message: str, shards: dv.Shards) -> None:
+    with pytest.raises(InputError, match=message):
+        dv.DualViewMixture(**{"engine": "variational", "n_chains": 1, **settings}).fit(shards)
+
+
+def test_a_behavior_beside_shards_is_refused(shards: dv.Shards, behavior: dv.SharedOutcome) -> None:
+    with pytest.raises(InputError, match="without a behavior"):
+        dv.DualViewMixture(engine="variational").fit(shards, behavior)
