@@ -170,6 +170,7 @@ def test_newcomers_who_meet_in_a_new_cluster_share_its_coefficient() -> None:
         opened_latent=lambda *_: None,
         customers=lambda *_: None,
         share=None,
+        has_several_looks=False,
         n_latent=1,
         weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
         offset=np.zeros(n_draws),
