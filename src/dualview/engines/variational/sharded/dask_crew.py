@@ -53,12 +53,21 @@ class DaskCrew(Team):
         return found
 
     def submit(self, worker: int, source: Source, tasks: Sequence[Task]) -> Pending:
+        """Send tasks to a worker; to another one, where that has died and the scheduler may not know of it yet."""
         self._sources[source.key] = source
-        parcel = Parcel(source, tasks)
-        address = self._addresses[worker % len(self._addresses)]
-        sent = self.client.scatter([parcel], workers=[address], hash=False)[0]
-        result = self.client.submit(_run, sent, workers=[address], allow_other_workers=True, pure=False)
-        return Pending(worker, parcel, sent, result)
+        parcel, until = Parcel(source, tasks), time.monotonic() + _PATIENCE
+        while True:
+            address = self._addresses[worker % len(self._addresses)]
+            try:
+                sent = self.client.scatter([parcel], workers=[address], hash=False)[0]
+            except (OSError, ValueError) as error:  # nobody listens there, or it is no worker any more
+                if time.monotonic() > until:
+                    raise DualViewError(f"No worker of the Dask cluster could be reached for {_PATIENCE:.0f} s.") from error
+                time.sleep(1.0)
+                self._addresses = self._workers()
+            else:
+                result = self.client.submit(_run, sent, workers=[address], allow_other_workers=True, pure=False)
+                return Pending(worker, parcel, sent, result)
 
     def result(self, pending: Pending) -> list[Any]:
         """What was sent for; where the worker has died, another one is sent the same."""
