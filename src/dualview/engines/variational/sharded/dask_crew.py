@@ -1,5 +1,6 @@
 """The workers of a Dask cluster. Shards stay on the worker that has read them; parameters go out, and sums come back."""
 
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -38,24 +39,35 @@ class DaskCrew(Team):
 
     def __init__(self, client: Any) -> None:
         self.client = client
+        self._sources: dict[str, Source] = {}
         self._addresses = self._workers()
         self.n_workers = len(self._addresses)
 
     def _workers(self) -> list[str]:
         """Addresses of the workers; an error where there are none for a while."""
         until = time.monotonic() + _PATIENCE
-        while not (found := sorted(self.client.scheduler_info(n_workers=-1)["workers"])):
+        while not (found := sorted(self.client.nthreads())):
             if time.monotonic() > until:
                 raise DualViewError(f"The Dask cluster has had no worker for {_PATIENCE:.0f} s. Start some, and fit again.")
             time.sleep(1.0)
         return found
 
     def submit(self, worker: int, source: Source, tasks: Sequence[Task]) -> Pending:
-        parcel = Parcel(source, tasks)
-        address = self._addresses[worker % len(self._addresses)]
-        sent = self.client.scatter([parcel], workers=[address], hash=False)[0]
-        result = self.client.submit(_run, sent, workers=[address], allow_other_workers=True, pure=False)
-        return Pending(worker, parcel, sent, result)
+        """Send tasks to a worker; to another one, where that has died and the scheduler may not know of it yet."""
+        self._sources[source.key] = source
+        parcel, until = Parcel(source, tasks), time.monotonic() + _PATIENCE
+        while True:
+            address = self._addresses[worker % len(self._addresses)]
+            try:
+                sent = self.client.scatter([parcel], workers=[address], hash=False)[0]
+            except (OSError, ValueError) as error:  # nobody listens there, or it is no worker any more
+                if time.monotonic() > until:
+                    raise DualViewError(f"No worker of the Dask cluster could be reached for {_PATIENCE:.0f} s.") from error
+                time.sleep(1.0)
+                self._addresses = self._workers()
+            else:
+                result = self.client.submit(_run, sent, workers=[address], allow_other_workers=True, pure=False)
+                return Pending(worker, parcel, sent, result)
 
     def result(self, pending: Pending) -> list[Any]:
         """What was sent for; where the worker has died, another one is sent the same."""
@@ -75,6 +87,12 @@ class DaskCrew(Team):
                 if error is not None:
                     raise error
                 return list(results)
+
+    def close(self) -> None:
+        """Workers stay, and forget the shards."""
+        for source in self._sources.values():
+            with contextlib.suppress(Exception):  # the cluster may be gone
+                self.client.run(work.forget, source)
 
     def _is_lost(self, pending: Pending) -> bool:
         """Whether nobody has what was sent."""
