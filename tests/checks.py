@@ -32,6 +32,7 @@ from dualview.model import Model, State
 from dualview.numerics import dispatch
 from dualview.numerics.linalg import cholesky
 from dualview.numerics.messages import Terms
+from dualview.partitions.agreement import KnownAgreement
 from dualview.views import GaussianState, SharedVectorState
 from dualview.views.blocked import BlockedState
 from dualview.views.gaussian import density as densities
@@ -270,13 +271,13 @@ def statistics(model: Model, state: State) -> dict[str, float]:
         result["log_alpha"] = float(np.log(state.alpha))
         result["alpha_and_clusters"] = float(np.arctan(np.log(state.alpha)) * np.count_nonzero(counts))
     if state.agreement is not None:
-        result |= _agreement_statistics(state)
+        result |= _agreement_statistics(model, state)
     if model.likelihood is not None:
         result |= _likelihood_statistics(model.held(state).likelihood, state)
     return result
 
 
-def _agreement_statistics(state: State) -> dict[str, float]:
+def _agreement_statistics(model: Model, state: State) -> dict[str, float]:
     """Of who agrees, of all labels, and of how they go together."""
     assert state.agreement is not None
     acts, result = state.agreement.acts, {}
@@ -293,6 +294,8 @@ def _agreement_statistics(state: State) -> dict[str, float]:
             "clusters_seen": float(len(np.unique(looks))),
             "clusters_acting": float(len(np.unique(acts))),
         }
+        if isinstance(model.agreements[t], KnownAgreement):
+            del own["share"], own["share_and_agrees"]
         result |= {f"{name}{t or ''}": value for name, value in own.items()}
     if len(state.agreement.looks) > 1:
         first, second, *_ = state.agreement.looks
