@@ -32,7 +32,6 @@ from dualview.model import Model, State
 from dualview.numerics import dispatch
 from dualview.numerics.linalg import cholesky
 from dualview.numerics.messages import Terms
-from dualview.partitions.agreement import KnownAgreement
 from dualview.views import GaussianState, SharedVectorState
 from dualview.views.blocked import BlockedState
 from dualview.views.gaussian import density as densities
@@ -271,13 +270,13 @@ def statistics(model: Model, state: State) -> dict[str, float]:
         result["log_alpha"] = float(np.log(state.alpha))
         result["alpha_and_clusters"] = float(np.arctan(np.log(state.alpha)) * np.count_nonzero(counts))
     if state.agreement is not None:
-        result |= _agreement_statistics(model, state)
+        result |= _agreement_statistics(state)
     if model.likelihood is not None:
         result |= _likelihood_statistics(model.held(state).likelihood, state)
     return result
 
 
-def _agreement_statistics(model: Model, state: State) -> dict[str, float]:
+def _agreement_statistics(state: State) -> dict[str, float]:
     """Of who agrees, of all labels, and of how they go together."""
     assert state.agreement is not None
     acts, result = state.agreement.acts, {}
@@ -294,8 +293,6 @@ def _agreement_statistics(model: Model, state: State) -> dict[str, float]:
             "clusters_seen": float(len(np.unique(looks))),
             "clusters_acting": float(len(np.unique(acts))),
         }
-        if isinstance(model.agreements[t], KnownAgreement):
-            del own["share"], own["share_and_agrees"]
         result |= {f"{name}{t or ''}": value for name, value in own.items()}
     if len(state.agreement.looks) > 1:
         first, second, *_ = state.agreement.looks
@@ -406,8 +403,9 @@ def joint_test(
         chains = np.array([average[name] for average in averages])
         error = np.sqrt(expected.var(ddof=1) / n_prior + chains.var(ddof=1) / n_chains)
         difference = float(chains.mean() - expected.mean())
-        # Something known that never moves has no error, and may not differ.
-        scores[name] = difference / error if error > 0.0 else (0.0 if difference == 0.0 else np.inf)
+        # Something known that never moves has no error but rounding, and may not differ by more.
+        rounding = 1e-12 * (1.0 + abs(float(expected.mean())))
+        scores[name] = difference / error if error > rounding else (0.0 if abs(difference) <= rounding else np.inf)
     return scores
 
 
