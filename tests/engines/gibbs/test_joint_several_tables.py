@@ -118,6 +118,6 @@ def test_mutant_is_rejected(monkeypatch: pytest.MonkeyPatch, mutant: str) -> Non
     )
     try:
         found = joint_test(MODELS["process"](), seed=0, n_chains=500, look=look)
-    except LostChainsError:
+    except (LostChainsError, IndexError):  # the last: a label of a cluster that is gone
         return
     assert worst(found)[1] > REJECT
