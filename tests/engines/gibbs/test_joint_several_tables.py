@@ -94,15 +94,10 @@ def test_with_many_splits_and_merges(monkeypatch: pytest.MonkeyPatch, name: str)
     assert_joint(MODELS[name](), seed=0, length=30, step=five_steps, look=look)
 
 
-def _choosing(**pieces: Any) -> Any:
-    return rebind(assignment.turn, choose_part=rebind(assignment.choose_part, **pieces))
-
-
 MUTANTS = {
     "tables that agree stay behind": lambda: rebind(
         assignment.turn, move=mutate(assignment.move, "t != but and ", "t < 0 and ")
     ),
-    "tables that agree say nothing": lambda: _choosing(total_score=mutate(assignment.total_score, "t != but and", "t < 0 and")),
     "a table that leaves stays a customer": lambda: mutate(
         assignment.turn, "if t < 0 or agrees[t, u] == 0:", "if t < 0 or (not is_look and agrees[t, u] == 0):"
     ),
