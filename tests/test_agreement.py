@@ -310,3 +310,9 @@ def test_scores_by_user_are_those_of_refits() -> None:
     by_fits = np.array([[theirs(user, 50 + seed) for user in places] for seed in range(4)])
     error = np.sqrt((by_weights.var(axis=0, ddof=1) + by_fits.var(axis=0, ddof=1)) / 4) + 0.01
     assert (np.abs(by_weights.mean(axis=0) - by_fits.mean(axis=0)) / error).max() < 9.0
+
+
+def test_checks_with_refits(fitted: dv.DualViewMixture) -> None:
+    """Each view is fitted by itself, where there is nothing to agree with."""
+    checks = fitted.check(refit=True)
+    assert checks["views"].verdict in ("fine", "look here", "the model is wrong here")
