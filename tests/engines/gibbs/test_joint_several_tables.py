@@ -67,9 +67,11 @@ def look(made: Model, state: State) -> dict[str, float]:
         concentrations = state.views["categories"].base_parts["concentrations"]
         found |= {"share": float(shares[:, 0].mean()), "concentration": float(np.log(concentrations).mean())}
         codes = made.others["categories"].vectors
-        labels = state.labels("categories")
+        labels, layout = state.labels("categories"), made.layout
+        assert layout is not None
         for j in range(2):
-            z = labels if labels.ndim == 1 else labels[made.views["categories"].tables[min(j, len(labels) - 1)]]
+            table = next(t for t, own in layout.of_categories if own.start <= j < own.stop)
+            z = labels if labels.ndim == 1 else labels[table]
             found[f"alike {j}"] = float((codes[1, j] == codes[2, j]) * (z[1] == z[2]))
     return found
 
