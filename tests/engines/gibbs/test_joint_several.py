@@ -101,23 +101,12 @@ def blocks_as_if_independent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(several, "block_prior", lambda *given: right(*given)._replace(shift=None))
 
 
-def locations_as_if_independent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Means of clusters move in a block as if the others said nothing about it."""
-    right = several.block_locations
-
-    def wrong(locations: Any, block: Any) -> Any:
-        return right(locations, block)._replace(means=block.of(locations.means))
-
-    monkeypatch.setattr(several, "block_locations", wrong)
-
-
 MUTANTS = {
     "first-is-dropped": (first_is_dropped, "regression and answers, process"),
     "second-is-dropped, threads": (second_is_dropped, "threads and regression, process"),
     "second-counts-twice": (second_counts_twice, "regression and answers, three clusters"),
     "second-counts-twice, threads": (second_counts_twice, "threads and regression, process"),
     "blocks-as-if-independent": (blocks_as_if_independent, "threads with covariates and regression, three clusters"),
-    "locations-as-if-independent": (locations_as_if_independent, "threads and answers, one cluster"),
 }
 
 

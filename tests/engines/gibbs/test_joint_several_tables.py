@@ -100,8 +100,8 @@ MUTANTS = {
     "tables that agree stay behind": lambda: rebind(
         assignment.turn, move=mutate(assignment.move, "t != but and ", "t < 0 and ")
     ),
-    "a table that leaves stays a customer": lambda: mutate(
-        assignment.turn, "if t < 0 or agrees[t, u] == 0:", "if t < 0 or (not is_look and agrees[t, u] == 0):"
+    "all tables agree as the first does": lambda: rebind(
+        assignment.turn, choose_part=mutate(assignment.choose_part, "apart.shares[t]", "apart.shares[0]")
     ),
 }
 
@@ -114,7 +114,7 @@ def test_mutant_is_rejected(monkeypatch: pytest.MonkeyPatch, mutant: str) -> Non
         moves, "assign_tables", rebind(moves.assign_tables, assign=rebind(assignment.assign, turn=MUTANTS[mutant]()))
     )
     try:
-        found = joint_test(MODELS["process"](), seed=0, n_chains=500, look=look)
+        found = joint_test(MODELS["two priors"](), seed=0, n_chains=500, look=look)
     except (LostChainsError, IndexError):  # the last: a label of a cluster that is gone
         return
     assert worst(found)[1] > REJECT
