@@ -236,8 +236,10 @@ def join_thin(mean, factor, ratio, message, prior):
     """
     n = mean.shape[0]
     wide = np.zeros((n + 2, 2 * n))
-    wide[:n, :n] = factor
-    wide[:n, n:] = root_of_semidefinite(ratio * message.curvature)
+    root = root_of_semidefinite(ratio * message.curvature)
+    for i in range(n):
+        for j in range(n):  # a loop: Numba compiles an assignment to a slice with its error messages, for seconds
+            wide[i, j], wide[i, n + j] = factor[i, j], root[i, j]
     for j in range(n):
         for i in range(n):
             wide[n, j] += factor[i, j] * (mean[i] - message.at[i])
