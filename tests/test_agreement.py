@@ -312,6 +312,7 @@ def test_scores_by_user_are_those_of_refits() -> None:
     assert (np.abs(by_weights.mean(axis=0) - by_fits.mean(axis=0)) / error).max() < 9.0
 
 
+@pytest.mark.slow
 def test_checks_with_refits(fitted: dv.DualViewMixture) -> None:
     """Each view is fitted by itself, where there is nothing to agree with."""
     checks = fitted.check(refit=True)

@@ -6,12 +6,18 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(page for page in (ROOT / "docs").glob("*.md") if ">>>" in page.read_text(encoding="utf-8"))
+LONG_PAGES = {"behaviors.md", "variational.md"}
+
+
+def pages() -> list[Any]:
+    return [pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in LONG_PAGES)) for page in PAGES]
 
 
 def example(name: str) -> ModuleType:
@@ -99,7 +105,7 @@ def test_cold_start_statistics(cold_start: ModuleType) -> None:
     assert cold_start.mean_with_error(cold_start.inside(levels, 0.95)) == (pytest.approx(2 / 3), pytest.approx(0.0))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", pages())
 def test_guide(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # examples may write files
     result = doctest.testfile(str(page), module_relative=False, encoding="utf-8")

@@ -48,6 +48,7 @@ def apart() -> dv.DualViewMixture:
     return dv.DualViewMixture(agreement="learnt", **SHORT).fit(tables, behavior)
 
 
+@pytest.mark.slow
 def test_columns_have_the_names_of_their_tables(together: dv.DualViewMixture) -> None:
     assert list(together.feature_names_in_) == ["profile.x0", "profile.x1", "activity.a", "activity.b", "activity.town"]
     post = together.posterior_
@@ -56,6 +57,7 @@ def test_columns_have_the_names_of_their_tables(together: dv.DualViewMixture) ->
     assert list(post.tree["posterior"].coords["block"].values) == ["profile", "activity"]
 
 
+@pytest.mark.slow
 def test_tables_are_independent_given_the_cluster(together: dv.DualViewMixture) -> None:
     factors, base = together.posterior_.components["features.factors"], together.posterior_["features.base_covariance"]
     for matrices in (factors, base.reshape(-1, 4, 4)):
@@ -72,6 +74,7 @@ def test_one_table_is_a_table() -> None:
     np.testing.assert_array_equal(one.posterior_["latent"], same.posterior_["latent"])
 
 
+@pytest.mark.slow
 def test_labels_of_each_table_are_found(apart: dv.DualViewMixture) -> None:
     _, _, acts, looks = world()
     post = apart.posterior_
@@ -85,6 +88,7 @@ def test_labels_of_each_table_are_found(apart: dv.DualViewMixture) -> None:
     assert not (agrees & (tables != z[:, :, None])).any()
 
 
+@pytest.mark.slow
 def test_who_looks_otherwise_by_table(apart: dv.DualViewMixture) -> None:
     post = apart.posterior_
     found = post.disagreements()
@@ -101,6 +105,7 @@ def test_who_looks_otherwise_by_table(apart: dv.DualViewMixture) -> None:
         post.table_partition("income")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["together", "apart"])
 def test_new_users(name: str, request: pytest.FixtureRequest) -> None:
     fitted: dv.DualViewMixture = request.getfixturevalue(name)
@@ -118,6 +123,7 @@ def test_new_users(name: str, request: pytest.FixtureRequest) -> None:
     assert np.abs(given.mean - fitted.latent_[:5]).max() < 0.7
 
 
+@pytest.mark.slow
 def test_a_table_that_shows_nothing_changes_little(apart: dv.DualViewMixture) -> None:
     """Where the activity says another role than the profile, the profile is believed, which agrees with behavior."""
     _, _, acts, looks = world()
@@ -127,6 +133,7 @@ def test_a_table_that_shows_nothing_changes_little(apart: dv.DualViewMixture) ->
     assert apart.predict(new)[0] == apart.labels_[unlike]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["together", "apart"])
 def test_saved_and_read(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     fitted: dv.DualViewMixture = request.getfixturevalue(name)
@@ -140,6 +147,7 @@ def test_saved_and_read(name: str, request: pytest.FixtureRequest, tmp_path: Pat
     np.testing.assert_allclose(again.predict_proba(flat), fitted.predict_proba(new))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["together", "apart"])
 def test_what_follows_from_draws(name: str, request: pytest.FixtureRequest) -> None:
     fitted: dv.DualViewMixture = request.getfixturevalue(name)
@@ -151,6 +159,7 @@ def test_what_follows_from_draws(name: str, request: pytest.FixtureRequest) -> N
     assert filled.cells[["user", "column"]].to_numpy().tolist() == [[4, "activity.b"]]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     tables, behavior, _, _ = world()
     settings = {**SHORT, "n_warmup": 10, "n_draws": 10, "agreement": {"activity": "learnt"}}
@@ -163,6 +172,7 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     np.testing.assert_array_equal(whole.posterior_["z_tables"][:, :, 0], whole.posterior_["z"])
 
 
+@pytest.mark.slow
 def test_summaries_keep_roles() -> None:
     tables, behavior, _, _ = world()
     settings = {**SHORT, "n_warmup": 10, "n_draws": 20, "keep": "summary", "n_whole": 5}
@@ -222,6 +232,7 @@ def test_settings_that_do_not_go_with_several_tables(settings: Any, message: str
         dv.DualViewMixture(**{**SHORT, **settings}).fit(tables, behavior)
 
 
+@pytest.mark.slow
 def test_new_users_need_the_tables_of_the_fit(together: dv.DualViewMixture) -> None:
     tables = world()[0]
     with pytest.raises(InputError, match="it lacks activity"):
@@ -230,6 +241,7 @@ def test_new_users_need_the_tables_of_the_fit(together: dv.DualViewMixture) -> N
         together.predict({**tables, "income": tables["profile"]})
 
 
+@pytest.mark.slow
 def test_what_several_labels_cannot_do_is_said(apart: dv.DualViewMixture) -> None:
     tables = world()[0]
     missing = {"profile": tables["profile"][:1], "activity": tables["activity"].iloc[4:5]}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,19 +63,34 @@ def _short_calls(uninterrupted: dv.Posterior, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(engine, "AT_ONCE", 1)
 
 
+@pytest.fixture(scope="module")
+def whole_run(uninterrupted: dv.Posterior, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001
+    """The folder of a run with a file for every step."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "AT_ONCE", 1)
+        patch.setattr(checkpoint, "_FAN", 1000)
+        fit(folder)
+    return folder
+
+
+@pytest.fixture
+def run(whole_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, whose files are not joined either."""
+    monkeypatch.setattr(checkpoint, "_FAN", 1000)
+    shutil.copytree(whole_run, tmp_path / "run")
+    return tmp_path / "run"
+
+
 def test_a_checkpoint_changes_no_draw(uninterrupted: dv.Posterior, tmp_path: Path) -> None:
     assert_same(fit(tmp_path / "run"), uninterrupted)
     assert_same(fit(tmp_path / "run"), uninterrupted)  # a finished run is read
 
 
 @pytest.mark.parametrize("iteration", [1, 5, 8, 13, 39])
-def test_resuming_gives_the_same_draws(
-    uninterrupted: dv.Posterior, tmp_path: Path, iteration: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checkpoint, "_FAN", 1000)
-    fit(tmp_path / "run")
-    cut(tmp_path / "run", iteration)
-    assert_same(fit(tmp_path / "run"), uninterrupted)
+def test_resuming_gives_the_same_draws(uninterrupted: dv.Posterior, run: Path, iteration: int) -> None:
+    cut(run, iteration)
+    assert_same(fit(run), uninterrupted)
 
 
 def test_more_draws_go_on_where_the_run_ended(tmp_path: Path) -> None:
@@ -88,27 +104,21 @@ def test_files_stay_few(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["torn", "emptied", "changed", "foreign", "gap"])
-def test_damaged_files_are_noticed(
-    uninterrupted: dv.Posterior, tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checkpoint, "_FAN", 1000)
-    fit(tmp_path / "run")
-    chunks = sorted((tmp_path / "run" / "chain-0").iterdir())
+def test_damaged_files_are_noticed(uninterrupted: dv.Posterior, run: Path, damage: str) -> None:
+    chunks = sorted((run / "chain-0").iterdir())
     victim = chunks[len(chunks) // 2]
     content = victim.read_bytes()
     if damage == "gap":
         victim.unlink()
     elif damage == "foreign":
-        victim.write_bytes(
-            (tmp_path / "run" / "chain-1").joinpath(sorted(os.listdir(tmp_path / "run" / "chain-1"))[3]).read_bytes()
-        )
+        victim.write_bytes((run / "chain-1").joinpath(sorted(os.listdir(run / "chain-1"))[3]).read_bytes())
     else:
         middle = len(content) // 2
         replaced = {"torn": content[:middle], "emptied": b"", "changed": content[:middle] + b"?" + content[middle + 1 :]}
         victim.write_bytes(replaced[damage])
-    good = ChainFiles(tmp_path / "run" / "chain-0").iteration
+    good = ChainFiles(run / "chain-0").iteration
     assert good == int(victim.name.split("-")[0])
-    assert_same(fit(tmp_path / "run"), uninterrupted)
+    assert_same(fit(run), uninterrupted)
 
 
 @pytest.mark.parametrize(
@@ -125,15 +135,13 @@ def test_damaged_files_are_noticed(
         ({"alpha": "paper"}, r"alpha was 'gamma\(0.25, 0.25\)', now 'inverse gamma\(0.5, 0.5\)'"),
     ],
 )
-def test_changed_settings_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    fit(tmp_path / "run")
+def test_changed_settings_are_refused(run: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        fit(tmp_path / "run", **changes)
+        fit(run, **changes)
 
 
-def test_changed_data_are_refused(tmp_path: Path) -> None:
-    fit(tmp_path / "run")
-    model = dv.DualViewMixture(**SETTINGS, checkpoint=tmp_path / "run")
+def test_changed_data_are_refused(run: Path) -> None:
+    model = dv.DualViewMixture(**SETTINGS, checkpoint=run)
     with pytest.raises(InputError, match="outcome has changed"):
         model.fit(FORUM.features, behavior(1e-9))
     with pytest.raises(InputError, match="features has changed"):

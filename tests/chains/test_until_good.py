@@ -184,6 +184,7 @@ class TestFiles:
                 fit(**NEVER, checkpoint=tmp_path / "run", checkpoint_interval=1e-9, n_jobs=1)
         assert_same(fit(**NEVER, checkpoint=tmp_path / "run"), limited)
 
+    @pytest.mark.slow
     def test_files_stay_what_the_draws_need(self, tmp_path: Path) -> None:
         """Sixteen times as many iterations take no more room."""
         sizes = []

@@ -68,6 +68,7 @@ def rows(folder):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tiny")
 def test_every_study_writes_its_section_and_its_figures(tmp_path, capsys):
     assert run(tmp_path, "all", *STUDIES) == 0

@@ -80,6 +80,7 @@ def test_the_run_is_one_of_dualview_fit(run: Path, capsys: pytest.CaptureFixture
     assert cli.main(["plot", str(run)]) == 0
 
 
+@pytest.mark.slow
 def test_resume_continues_with_roles_and_scores_too(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     longer = tmp_path / "run"
     shutil.copytree(run, longer)

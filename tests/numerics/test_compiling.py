@@ -257,6 +257,7 @@ print(log_gamma_ratio(3.0, 0.5), sum(log_gamma_ratio.stats.cache_hits.values()))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not IN_RANGE, reason="This Numba is used without parts.")
 def test_code_made_as_parts_and_whole_code_are_not_mixed(package):
     """Each finds what it made itself, and nothing that the other made; the numbers are the same."""

@@ -126,6 +126,7 @@ def test_a_concentration_that_forgets_the_clusters_is_rejected():
     assert abs(batches.mean() - mean) > 6 * batches.std() / math.sqrt(50)
 
 
+@pytest.mark.slow
 def test_a_fit_keeps_and_predicts_with_its_process(tmp_path):
     forum = dv.datasets.agreement(15, 20, seed=1)
     behavior = dv.SharedOutcome(forum.participation, forum.outcome)

@@ -21,7 +21,8 @@ def dataset(rng: np.random.Generator, n_clusters: int | None) -> tuple[np.ndarra
     return drawn.features, design, drawn.likelihood.outcome  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("n_clusters", [pytest.param(1, marks=pytest.mark.slow), None], ids=["single", "dual-DP"])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_clusters", [1, None], ids=["single", "dual-DP"])
 def test_coverage_of_intervals(n_clusters: int | None) -> None:
     rng = np.random.default_rng(8)
     nominal = np.array([0.5, 0.8, 0.95])

@@ -153,6 +153,7 @@ def test_views_that_ask_for_other_clusters_are_seen() -> None:
     assert rand_index(np.random.default_rng(0), one, one, apart=True) == 1.0
 
 
+@pytest.mark.slow
 def test_views_are_fitted_by_themselves(good: dv.DualViewMixture) -> None:
     found = good.check(refit=True)["views"]
     assert "adjusted Rand index" in found.about

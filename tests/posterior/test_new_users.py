@@ -52,8 +52,9 @@ def below(mixture: NormalMixture) -> np.ndarray:
     return np.array([mixture.cdf([threshold])[0] for threshold in THRESHOLDS])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
-@pytest.mark.parametrize("n_clusters", [None, pytest.param(3, marks=pytest.mark.slow)], ids=["inferred", "fixed"])
+@pytest.mark.parametrize("n_clusters", [None, 3], ids=["inferred", "fixed"])
 def test_prediction_equals_a_fit_that_includes_the_silent_user(n_clusters: int | None) -> None:
     """From features alone: in the larger fit the user takes part in nothing, so its posterior is the prediction."""
     later = slice(2, None)
@@ -79,6 +80,7 @@ def first_rows(model: dv.DualViewMixture) -> np.ndarray:
     return np.searchsorted(owner, np.arange(owner.max() + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
 def test_prediction_with_outcomes_equals_a_fit_that_includes_them() -> None:
     def predicted(seed: int) -> np.ndarray:

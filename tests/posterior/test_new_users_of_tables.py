@@ -81,7 +81,7 @@ def compare(predicted: Callable[[int], np.ndarray], refitted: Callable[[int], np
     [(None, None), pytest.param(3, None, marks=pytest.mark.slow), pytest.param(None, "linear", marks=pytest.mark.slow)],
     ids=["inferred", "fixed", "with a link"],
 )
-@pytest.mark.parametrize("lacks", ["height", "town"])
+@pytest.mark.parametrize("lacks", ["height", pytest.param("town", marks=pytest.mark.slow)])
 def test_prediction_equals_a_fit_that_includes_the_user(lacks: str, n_clusters: int | None, link: str | None) -> None:
     """Latent behavior, and the cell that the user lacks: its distribution function, or the probabilities of its levels."""
     place = 0 if lacks == "height" else 1
@@ -182,6 +182,7 @@ def test_whoever_opens_a_cluster_counts_in_its_shares(fitted: dv.DualViewMixture
         assert (np.abs(theta.mean(axis=0) - expected) < ACCEPT * error).all()
 
 
+@pytest.mark.slow
 def test_two_new_users_are_exchangeable(fitted: dv.DualViewMixture) -> None:
     """p(a) p(b | a) = p(b) p(a | b), where one may open a cluster for the other; cells are drawn when it is opened."""
     post = fitted.posterior_

@@ -44,7 +44,7 @@ def test_distances_equal_independent_losses(loss: str) -> None:
 
 
 @pytest.mark.parametrize("loss", partition.LOSSES)
-@pytest.mark.parametrize("n_draws", [5, 60])
+@pytest.mark.parametrize("n_draws", [5, 30])
 def test_best_draw_has_the_least_expected_loss_of_all_draws(loss: str, n_draws: int) -> None:
     """With fewer and with more draws than users: two ways to the same scores."""
     z = noisy_draws(1, n_draws)

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 N_USERS, N_THREADS = 24, 40
-SETTINGS = {"n_warmup": 50, "n_draws": 50, "n_chains": 2}
+SETTINGS = {"n_warmup": 50, "n_draws": 20, "n_chains": 2}
 
 
 def table() -> pd.DataFrame:

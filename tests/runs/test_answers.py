@@ -97,6 +97,7 @@ def test_predictions_of_numbers(regression: Path, tables: Path, tmp_path: Path, 
     assert "outcome" not in pd.read_csv(out)
 
 
+@pytest.mark.slow
 def test_runs_are_compared_checked_and_resumed(
     regression: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -268,6 +269,7 @@ def test_counts(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "--outcome-kind=count" in (run / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_outcomes_between_bounds(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("answers", "new"):
         table = pd.read_csv(tables / f"{name}.csv")

@@ -36,6 +36,7 @@ def test_a_report_without_checks_says_how_to_make_them(run: Path, tmp_path: Path
     assert "To check it: dualview check RUN" in page
 
 
+@pytest.mark.slow
 def test_checks_are_printed_written_and_reported(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", str(run)]) == 0
     said = capsys.readouterr().out

@@ -314,6 +314,7 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(dv.load(tmp_path / "run" / "posterior.nc")["latent"], model.posterior_["latent"])
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_when_it_has_converged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It reaches a limit first, is resumed with a larger one, and has the draws of a run that had that one from the start."""
     users, threads = write_tables(tmp_path)

@@ -82,7 +82,7 @@ def slow(case: Any) -> Any:
     return pytest.param(case, marks=pytest.mark.slow)
 
 
-QUICK = {"dual-DP", "IGMM with a gamma prior"}
+QUICK = {"dual-DP"}
 SEEDS = [0, *map(slow, range(1, 3))]
 
 

@@ -74,6 +74,7 @@ MODELS = {
     "choices, linked and pooled, one cluster": lambda: linked(OneCluster(), choices(1, 0), pooled=True),
 }
 SLOW = {
+    "choices of one number, one cluster",
     "choices without items, three clusters",
     "regressions, three clusters",
     "noise by cluster, one number, process",

@@ -263,7 +263,7 @@ def chain(rng: np.random.Generator, model: Model, n_auxiliary: int, n: int, draw
     ("partition", "kind", "with_features", "with_gram"),
     [
         pytest.param(ChineseRestaurant(), ("dp", None), False, True, id="process, by a gram matrix", marks=pytest.mark.slow),
-        pytest.param(ChineseRestaurant(), ("dp", None), True, False, id="process, with features"),
+        pytest.param(ChineseRestaurant(), ("dp", None), True, False, id="process, with features", marks=pytest.mark.slow),
         pytest.param(FiniteDirichlet(3), ("finite", 3), False, False, id="three clusters", marks=pytest.mark.slow),
         pytest.param(FiniteDirichlet(3), ("finite", 3), False, True, id="three clusters, by a gram matrix"),
     ],

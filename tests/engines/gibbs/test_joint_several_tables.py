@@ -54,7 +54,6 @@ MODELS = {
     "mixed tables, three clusters": lambda: mixed(FiniteDirichlet(3), LEARNT),
     "numbers in one table, categories in the other": lambda: mixed(ChineseRestaurant(), LEARNT, second=False),
 }
-FAST = {"process"}
 
 
 def look(made: Model, state: State) -> dict[str, float]:
@@ -76,7 +75,8 @@ def look(made: Model, state: State) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize("name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in MODELS])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0, look=look)
 

@@ -130,7 +130,8 @@ def test_several_steps_to_a_table_leave_the_joint_prior_as_it_is(name: str) -> N
     assert_joint(MODELS[name](), seed=0, length=10, step=steps_to_a_table, look=statistics)
 
 
-@pytest.mark.parametrize("name", ["process", *map(slow, [name for name in MODELS if name != "process"])])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0, look=statistics)
 

@@ -60,6 +60,7 @@ def test_a_saved_posterior_is_read_as_it_was(model: dv.DualViewMixture, tmp_path
     assert post.verdict() == model.posterior_.verdict()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_draws(model: dv.DualViewMixture) -> None:
     np.testing.assert_array_equal(_fit().posterior_["latent"], model.posterior_["latent"])
 
@@ -90,6 +91,7 @@ def test_noise_of_each_cluster_is_refused() -> None:
         dv.DualViewMixture(engine="variational").fit(FORUM.features, behavior)
 
 
+@pytest.mark.slow
 def test_a_summary_keeps_moments_and_whole_draws() -> None:
     post = _fit(keep="summary", n_whole=10).posterior_
     assert post.n_draws == 10
@@ -97,6 +99,7 @@ def test_a_summary_keeps_moments_and_whole_draws() -> None:
     assert post.summary.sizes["iteration"] == 40
 
 
+@pytest.mark.slow
 def test_chains_can_start_from_it() -> None:
     fits = [
         dv.DualViewMixture(init="variational", n_warmup=5, n_draws=5, n_chains=n).fit(FORUM.features, BEHAVIOR) for n in (1, 2)

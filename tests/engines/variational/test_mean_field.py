@@ -200,6 +200,7 @@ def _log_ratio(q: MeanField, draws, i: int, z: np.ndarray) -> float:
     return total - stats.multivariate_normal(q.latent.mean, q.latent.covariance).logpdf(joint)
 
 
+@pytest.mark.slow
 def test_the_bound_is_the_average_of_what_it_bounds() -> None:
     q = _start(_model(partition_prior(None, Known(0.7)), n_users=8), 2).step().step()
     rng, n = np.random.default_rng(0), 600

@@ -422,6 +422,7 @@ def test_a_view_redrawn_from_its_prior_stays_in_it(n_dims):
         check_law(ranks, uniform.cdf)
 
 
+@pytest.mark.slow
 def test_a_view_of_no_dimensions_is_left_alone():
     """Nothing is drawn for it, and it adds nothing."""
     rng, z, nothing, terms = stream_of(np.random.default_rng(10)), np.array([0, 1, 1, 0]), no_view(4, 2), Terms.none(4)
