@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
@@ -114,9 +113,10 @@ class Fitted:
         known_to_intervals = intervals is not None and bool((intervals.low < intervals.high)[~intervals.is_missing].any())
         if self.best.model.n_users > _MOST_CHECKED or known_to_intervals:
             return None
+        from arviz_stats import base  # slow to import
+
         n = int(np.clip(_CHECKED_WORK // self.best.model.n_users, 100, _CHECKED))
-        smoothed: Any = array_stats
-        return float(smoothed.psislw(log_importance(self.best, drawn(rng, self.best, n)))[1])
+        return float(vars(base)["array_stats"].psislw(log_importance(self.best, drawn(rng, self.best, n)))[1])
 
 
 @dataclass(frozen=True)
