@@ -54,31 +54,25 @@ class Rounded(NamedTuple):
 
 
 class Poisson(NamedTuple):
-    """y − lowest is Poisson with the mean exp(location)."""
-
-    lowest: float
+    """Poisson with the mean exp(location)."""
 
     def working(self, y: Array) -> Array:
-        return np.log(y - self.lowest + 0.5)
+        return np.log(y + 0.5)
 
     def log_pmf(self, y: Array, location: Array, _: float) -> Array:
-        above = y - self.lowest
-        return np.asarray(above * location - np.exp(location) - gammaln(above + 1.0))
+        return np.asarray(y * location - np.exp(location) - gammaln(y + 1.0))
 
 
 class NegativeBinomial(NamedTuple):
-    """y − lowest has the mean m = exp(location) and the variance m + m²/r, where ln r is minus the log dispersion."""
-
-    lowest: float
+    """Negative binomial with the mean m = exp(location) and the variance m + m²/r, where ln r is minus the log dispersion."""
 
     def working(self, y: Array) -> Array:
-        return np.log(y - self.lowest + 0.5)
+        return np.log(y + 0.5)
 
     def log_pmf(self, y: Array, location: Array, log_dispersion: float) -> Array:
-        above, r = y - self.lowest, np.exp(-log_dispersion)
-        log_odds = location + log_dispersion  # of m against r
-        ways = gammaln(above + r) - gammaln(r) - gammaln(above + 1.0)
-        return np.asarray(ways + above * log_odds - (above + r) * np.logaddexp(0.0, log_odds))
+        r, log_odds = np.exp(-log_dispersion), location + log_dispersion  # of m against r
+        ways = gammaln(y + r) - gammaln(r) - gammaln(y + 1.0)
+        return np.asarray(ways + y * log_odds - (y + r) * np.logaddexp(0.0, log_odds))
 
 
 class TruncatedNegativeBinomial(NamedTuple):
@@ -88,9 +82,22 @@ class TruncatedNegativeBinomial(NamedTuple):
         return np.log(y)
 
     def log_pmf(self, y: Array, location: Array, log_dispersion: float) -> Array:
-        whole = NegativeBinomial(0.0)
+        whole = NegativeBinomial()
         none = whole.log_pmf(np.zeros((1, 1)), location, log_dispersion)
         return whole.log_pmf(y, location, log_dispersion) - np.log(-np.expm1(none))
+
+
+class Above(NamedTuple):
+    """A count less the lowest that is possible has the distribution."""
+
+    lowest: float
+    distribution: Distribution
+
+    def working(self, y: Array) -> Array:
+        return self.distribution.working(y - self.lowest)
+
+    def log_pmf(self, y: Array, location: Array, log_dispersion: float) -> Array:
+        return self.distribution.log_pmf(y - self.lowest, location, log_dispersion)
 
 
 class Parameters(NamedTuple):
@@ -119,9 +126,8 @@ def log_marginal(distribution: Distribution, given: Parameters, case: Integers, 
         curvature = np.maximum((2.0 * here - below - above) / step**2, 0.5)  # the prior's is 1
         mode = mode + np.clip((above - below) / (2.0 * step) / curvature, -2.0, 2.0)
     width = curvature[:, None] ** -0.5
-    return np.asarray(
-        logsumexp(log_joint(mode[:, None] + width * NODES) + 0.5 * NODES**2 + LOG_WEIGHTS + np.log(width), axis=1)
-    )
+    at_nodes = log_joint(mode[:, None] + width * NODES) + 0.5 * NODES**2 + np.log(width)
+    return np.asarray(logsumexp(at_nodes + LOG_WEIGHTS, axis=1))
 
 
 def fitted(distribution: Distribution, data: Counts) -> Parameters:
@@ -136,9 +142,10 @@ def fitted(distribution: Distribution, data: Counts) -> Parameters:
     start, *_ = np.linalg.lstsq(common, distribution.working(y))
     spread = np.log((distribution.working(y) - common @ start).std())
     bounds = [(None, None)] * len(start) + [(-10.0, 10.0)] * 2  # logarithms of 0 are not reached
-    found = minimize(
-        loss, [*start, spread - 0.5, spread], method="L-BFGS-B", bounds=bounds, options={"eps": 1e-5, "gtol": 1e-5}
-    )
+    begin, options = [*start, spread - 0.5, spread], {"eps": 1e-5, "gtol": 1e-5}
+    found = minimize(loss, begin, method="L-BFGS-B", bounds=bounds, options=options)
+    if np.abs(found.jac).max() > 1e-3:
+        raise RuntimeError(f"The fit of {distribution} did not converge: {found.message}")
     return Parameters(found.x[:-2], found.x[-2], found.x[-1])
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import dualview as dv
 from benchmarks.count_distributions import (
+    Above,
     Array,
     Counts,
     Distribution,
@@ -38,11 +39,18 @@ N_USERS, N_SIMULATED, N_MOST, N_LEAST = 600, 12, 20, 5  # users of a set; counts
 MONTH = 365.25 / 12 * 86400.0
 SETS = ("negative binomial, r = 0.5", "negative binomial, r = 5", "Poisson", "rounded log1p, sd 0.8")
 BASE = "rounded log1p"
-COMPARED = (BASE, "rounded count", "negative binomial", "truncated negative binomial", "Poisson")
+COMPARED = (
+    BASE,
+    "rounded log1p of y − 1",
+    "rounded count",
+    "negative binomial",
+    "truncated negative binomial",
+    "Poisson",
+)
 
 
 def recorded_as(data: Counts, scale: str | None = None) -> Recorded:
-    """How the library records the training counts; on the scale that it chooses, or on this one."""
+    """How the library records the training counts: on the scale that it chooses, or on this one."""
     y = data.y[data.training]
     recorded = recorded_outcome(y, {"kind": "count", "scale": scale}, len(y))[1]
     assert recorded is not None
@@ -50,15 +58,19 @@ def recorded_as(data: Counts, scale: str | None = None) -> Recorded:
 
 
 def distributions(data: Counts) -> dict[str, Distribution]:
-    """All that are compared, the first being what others are compared with."""
+    """The distributions of ``COMPARED`` for these counts, two of which are only for counts from 1."""
     logarithmic = recorded_as(data, "log1p")
+    lowest = logarithmic.lowest
     found: dict[str, Distribution] = {
-        "rounded log1p": Rounded(logarithmic),
+        BASE: Rounded(logarithmic),
         "rounded count": Rounded(recorded_as(data, "identity")),
-        "negative binomial": NegativeBinomial(logarithmic.lowest),
-        "Poisson": Poisson(logarithmic.lowest),
+        "negative binomial": Above(lowest, NegativeBinomial()),
+        "Poisson": Above(lowest, Poisson()),
     }
-    return found | ({"truncated negative binomial": TruncatedNegativeBinomial()} if logarithmic.lowest == 1.0 else {})
+    if lowest == 1.0:
+        found["rounded log1p of y − 1"] = Above(1.0, Rounded(recorded_as(data._replace(y=data.y - 1.0), "log1p")))
+        found["truncated negative binomial"] = TruncatedNegativeBinomial()
+    return found
 
 
 def divided(rng: np.random.Generator, user: Integers, common: Array, y: Array) -> Counts:
@@ -182,7 +194,7 @@ def print_head(*cells: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.counts", description=__doc__)
     parser.add_argument("--posts", nargs="+", action="append", default=[], metavar="FILE OPTION=VALUE", help="a forum")
-    parser.add_argument("--sets", type=int, default=3, help="simulated sets of each distribution")
+    parser.add_argument("--sets", type=int, default=5, help="simulated sets of each distribution")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", dv.errors.ConvergenceWarning)
     warnings.simplefilter("ignore", dv.errors.DataWarning)  # new users have no observations
