@@ -37,7 +37,6 @@ from dualview.forum.options import ForumOptions
 
 N_USERS, N_SIMULATED, N_MOST, N_LEAST = 600, 12, 20, 5  # users of a set; counts of a user: simulated, at most, at least
 MONTH = 365.25 / 12 * 86400.0
-SETS = ("negative binomial, r = 0.5", "negative binomial, r = 5", "Poisson", "rounded log1p, sd 0.8")
 BASE = "rounded log1p"
 COMPARED = (
     BASE,
@@ -47,6 +46,26 @@ COMPARED = (
     "truncated negative binomial",
     "Poisson",
 )
+
+
+class Simulation(NamedTuple):
+    """Locations: level + sd · normal + slope · column. Counts: negative binomial with r, or rounded with this sd."""
+
+    level: float = 1.2
+    sd: float = 0.6
+    slope: float = 0.4
+    r: float = np.inf
+    rounded: float | None = None
+
+
+SIMULATIONS = {
+    "negative binomial, r = 0.5": Simulation(r=0.5),
+    "negative binomial, r = 5": Simulation(r=5.0),
+    "Poisson": Simulation(),
+    "Poisson, users much alike": Simulation(level=3.0, sd=0.1, slope=0.1),
+    "rounded log1p, sd 0.8": Simulation(rounded=0.8),
+}
+CHECKED = ("negative binomial, r = 0.5", "rounded log1p, sd 0.8")  # by the library as well
 
 
 def recorded_as(data: Counts, scale: str | None = None) -> Recorded:
@@ -83,17 +102,16 @@ def divided(rng: np.random.Generator, user: Integers, common: Array, y: Array) -
     return Counts(user, np.column_stack([np.ones(len(y)), common]), y.astype(float), (place >= 0.2) & ~new[user])
 
 
-def simulated(name: str, seed: int) -> Counts:
+def simulated(made: Simulation, seed: int) -> Counts:
     """Counts whose distribution is one of those compared."""
-    rng = np.random.default_rng([SETS.index(name), seed])
+    rng = np.random.default_rng(seed)
     user = np.repeat(np.arange(N_USERS // 2), N_SIMULATED)
     common = rng.normal(size=(len(user), 1))
-    location = 1.2 + 0.6 * rng.normal(size=N_USERS // 2)[user] + 0.4 * common[:, 0]
-    if name.startswith("rounded"):
-        y = np.maximum(np.round(np.expm1(location + 0.8 * rng.normal(size=len(user)))), 0.0)
+    location = made.level + made.sd * rng.normal(size=N_USERS // 2)[user] + made.slope * common[:, 0]
+    if made.rounded is not None:
+        y = np.maximum(np.round(np.expm1(location + made.rounded * rng.normal(size=len(user)))), 0.0)
     else:
-        r = float(name.split("= ")[1]) if "=" in name else np.inf
-        y = rng.poisson(np.exp(location) * (rng.gamma(r, 1.0 / r, len(user)) if np.isfinite(r) else 1.0))
+        y = rng.poisson(np.exp(location) * (rng.gamma(made.r, 1.0 / made.r, len(user)) if np.isfinite(made.r) else 1.0))
     return divided(rng, user, common, y)
 
 
@@ -199,8 +217,8 @@ def main() -> None:
     warnings.simplefilter("ignore", dv.errors.ConvergenceWarning)
     warnings.simplefilter("ignore", dv.errors.DataWarning)  # new users have no observations
     print_head("counts", "mean", "variance / mean", "library's scale", "users", BASE, *COMPARED[1:])
-    for name in SETS:
-        print_comparison(name, [simulated(name, seed) for seed in range(asked.sets)])
+    for name, made in SIMULATIONS.items():
+        print_comparison(name, [simulated(made, seed) for seed in range(asked.sets)])
     for path, *pairs in asked.posts:
         stem, place, options = forum_of([Path(path).stem, path, *pairs])
         name = options.pop("name", stem)
@@ -208,8 +226,8 @@ def main() -> None:
             print_comparison(f"{name}, posts by {unit}", [data])
     print()
     print_head("counts", "users", f"{BASE}, quadrature", "the library")
-    for name in (SETS[0], SETS[-1]):
-        print(lines([name], scored([simulated(name, 0)], [BASE], library=True), ["the library"]), flush=True)
+    for name in CHECKED:
+        print(lines([name], scored([simulated(SIMULATIONS[name], 0)], [BASE], library=True), ["the library"]), flush=True)
 
 
 if __name__ == "__main__":

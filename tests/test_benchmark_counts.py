@@ -111,9 +111,9 @@ def test_scores_are_given_the_users_training_counts_and_nothing_else() -> None:
 
 def test_a_fit_finds_the_parameters_that_made_the_counts() -> None:
     from benchmarks.count_distributions import NegativeBinomial, fitted
-    from benchmarks.counts import SETS, simulated
+    from benchmarks.counts import Simulation, simulated
 
-    found = fitted(NegativeBinomial(), simulated(SETS[1], 0))
+    found = fitted(NegativeBinomial(), simulated(Simulation(r=5.0), 0))
     expected = np.array([1.2, 0.4, np.log(0.6), -np.log(5.0)])
     errors = np.array([0.6 / np.sqrt(200), 0.02, 0.06, 0.15])  # about; the dispersion's is that of a tenth of 2,000 counts
     assert (np.abs(np.array([*found.coefficients, *found[1:]]) - expected) < 4.5 * errors).all()
