@@ -175,7 +175,7 @@ def test_whoever_opens_a_cluster_counts_in_its_shares(fitted: dv.DualViewMixture
     concentration = fitted.posterior_.flat("categories.concentrations")[rows.draw[opened[0]], 0]
     shares = np.array(CODEBOOK.nominal[0].shares)
     for code, counts in ((1, [0.0, 1.0, 0.0]), (-1, np.zeros(3))):
-        found = rows.opened_features(np.random.default_rng(0), opened, cells_of(fitted, [[0.0, 1.0]], [[0.0, 1.0]], [[code]]))
+        found = rows.features.opened(np.random.default_rng(0), opened, cells_of(fitted, [[0.0, 1.0]], [[0.0, 1.0]], [[code]]))
         theta = np.exp(found.log_shares)
         expected = (concentration * shares + counts) / (concentration + sum(counts))
         error = theta.std(axis=0) / np.sqrt(len(theta))
@@ -245,7 +245,8 @@ def test_behavior_follows_a_missing_cell_as_far_as_the_others_tell() -> None:
     weights = np.exp(-0.5 * away**2 / covariance[:, 1, 1]) / np.sqrt(covariance[:, 1, 1])
     expected = centre[:, 0] + covariance[:, 0, 1] / covariance[:, 1, 1] * away
     left = covariance[:, 0, 0] - covariance[:, 0, 1] ** 2 / covariance[:, 1, 1]
-    slopes, (level_of, spread) = post.flat("slopes"), (part[:, 0] for part in Candidates(post).latent)
+    slopes, latent = post.flat("slopes"), Candidates(post).latent
+    level_of, spread = latent.means[:, 0], latent.covariances[:, 0]
     x = np.column_stack([expected, np.ones(len(away))]) - units["features"].mean
     locations, variances = level_of + (slopes * x).sum(axis=1), spread[:, 0] + slopes[:, 0] ** 2 * left
     found = model.predict_latent([[np.nan, 1.0]])
