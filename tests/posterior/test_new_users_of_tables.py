@@ -15,6 +15,7 @@ from checks import ACCEPT
 from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
+from dualview.inputs.fits import fit_model
 from dualview.inputs.modelled import modelled
 from dualview.posterior.candidates import Candidates
 from dualview.posterior.new_users import NewUsers
@@ -65,7 +66,12 @@ def fit(seed: int, users: list[int], n_clusters: int | None, link: str | None = 
     participation[:, :N_USERS] = PARTICIPATION
     behavior = dv.SharedOutcome(participation, OUTCOME, noise_variance=4.0)
     cells = CODEBOOK.cells(TABLE).take(np.array(users))
-    model._draw(modelled(model, Data(None, ["height", "posts"], behavior, range(len(users)), CODEBOOK, cells)))
+    return take_draws(model, Data(None, ["height", "posts"], behavior, range(len(users)), CODEBOOK, cells))
+
+
+def take_draws(model: dv.DualViewMixture, data: Data) -> dv.DualViewMixture:
+    """The model fitted to data that ``fit`` would read by a codebook of their own."""
+    model._take(fit_model(model, modelled(model, data))[0], data.behavior)
     return model
 
 
@@ -116,8 +122,7 @@ def fitted() -> dv.DualViewMixture:
         warnings.simplefilter("ignore")
         model = dv.DualViewMixture(n_warmup=100, n_draws=30, n_chains=1, **PRIORS)
         behavior, cells = dv.SharedOutcome(PARTICIPATION, OUTCOME), CODEBOOK.cells(TABLE.iloc[:N_USERS])
-        model._draw(modelled(model, Data(None, ["height", "posts"], behavior, range(N_USERS), CODEBOOK, cells)))
-    return model
+        return take_draws(model, Data(None, ["height", "posts"], behavior, range(N_USERS), CODEBOOK, cells))
 
 
 def cells_of(model: dv.DualViewMixture, low: Any, high: Any, codes: Any) -> UserCells:
