@@ -298,7 +298,7 @@ def test_scores_by_user_are_those_of_refits() -> None:
         customers = rows.customers(rows.weight, rows.total)
         assert customers is not None
         y = behavior.outcome[behavior.user == user]
-        means, covariances = rows.latent
+        means, covariances = rows.latent.means, rows.latent.covariances
         s = post.flat("noise_precision")[rows.draw]
         covariance = covariances[:, :1, :1] + np.eye(len(y)) / s[:, None, None]
         away = y - means

@@ -225,7 +225,7 @@ def _rows_of(model: Any, x: np.ndarray, new: Any) -> float:
     rows = model._candidates
     working = model.posterior_.units["features"].to_working(x)
     log_weights = rows.log_prior + rows.log_features(working, 1)[0]
-    means, roots = rows.latent[0], rows.roots
+    means, roots = rows.latent.means, rows.latent.roots
     rng = np.random.default_rng(0)
     densities = []
     for _ in range(200):

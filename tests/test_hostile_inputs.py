@@ -101,7 +101,7 @@ class Line:
 @pytest.fixture
 def fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Line]:
     """Run ``dualview fit`` on files of this content, up to where sampling would begin."""
-    monkeypatch.setattr("dualview.mixture.run_chains", _no_sampling)
+    monkeypatch.setattr("dualview.inputs.sampled.run_chains", _no_sampling)
 
     def run(users: object = csv_of(USERS), threads: object = csv_of(THREADS), /, *options: str, **names: str) -> Line:
         given = {"users": users, "threads": threads}

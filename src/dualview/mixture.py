@@ -3,48 +3,36 @@
 X (U, D) features; the behavior is passed as y, an object of length U.
 """
 
-import contextlib
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.several import refuse_several
-from dualview.chains.chain import Chain, Progress
-from dualview.chains.chains import Drawn, run_chains
-from dualview.chains.progress import Bar, Watcher
-from dualview.chains.run_folder import RunFolder, versions
-from dualview.chains.schedule import schedule_of
+from dualview.chains.chain import Progress
 from dualview.chains.seeds import seed_sequence
 from dualview.checks import whole_number
-from dualview.engines.gibbs import GibbsEngine
-from dualview.engines.starts import GivenStart, KMeansStart, Labels, Start, check_init
-from dualview.errors import ConvergenceWarning, DataWarning, DegenerateError, InputError
+from dualview.engines.starts import Labels, check_init
+from dualview.errors import InputError
 from dualview.inputs.appended import appended
-from dualview.inputs.approximated import Stream, VariationalStart, approximated, continued
-from dualview.inputs.data import Data, checked_data
+from dualview.inputs.approximated import Stream, continued
+from dualview.inputs.data import checked_data
 from dualview.inputs.engine_methods import of_engine
-from dualview.inputs.made_with import made_with
-from dualview.inputs.modelled import Modelled, modelled
-from dualview.inputs.parameters import check_parameters, check_use, settings_of
+from dualview.inputs.fits import fit_model, fits_to_views, warn_of_fit
+from dualview.inputs.from_posterior import columns_of, parameters_of
+from dualview.inputs.modelled import modelled
+from dualview.inputs.parameters import check_parameters, check_use
 from dualview.inputs.sharded import fit_shards
-from dualview.partitions.alpha import concentration_from_text
-from dualview.partitions.choice import partition_process
 from dualview.posterior import Posterior
 from dualview.posterior.checking import checks_of
-from dualview.posterior.judge import Judge
 from dualview.posterior.model_checks import Checks
 from dualview.posterior.rebuilt import observations_of
 from dualview.predictions import Placement, Predictions
 from dualview.shards.folder import Shards, check_shards
 from dualview.units import GaussianPrior
-
-_LOOKS = 4  # at chains of fixed length, where somebody watches
-_FEW_USERS = 20  # with fewer, the clusters that chains start from are more than half as many
 
 
 class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -241,13 +229,14 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         if isinstance(X, Shards):
             posterior = fit_shards(self, check_shards(X, y))
             self._take(posterior, posterior.behavior)
-            self._warn()
+            warn_of_fit(self)
             return self
         data = checked_data(self, X, y)
         check_use(self, data)
         labels = check_init(self.init, data.n_users, self.n_clusters)
-        self._draw(modelled(self, data), labels)
-        self._warn()
+        post, stream = fit_model(self, modelled(self, data), labels)
+        self._take(post, data.behavior, stream)
+        warn_of_fit(self)
         return self
 
     @of_engine("variational")
@@ -295,55 +284,20 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             raise InputError("partial_fit keeps no checkpoint: call set_params(checkpoint=None) first.")
         data, news = appended(self, self._stream.data, X, y)
         check_use(self, data)
-        with _with_repeats(data):
+        with data.named_in_errors():
             post, stream = continued(self, modelled(self, data), self._stream, news, seed_sequence(self.random_state))
         self._take(post.with_data(data.features, data.behavior, data.cells), data.behavior, stream)
-        self._warn()
+        warn_of_fit(self)
         return self
-
-    def _warn(self) -> None:
-        """Warn of a fit that has not converged, or of hardly any clusters."""
-        if not self.posterior_.converged:
-            warnings.warn(self.posterior_.verdict(), ConvergenceWarning, stacklevel=3)
-        n_users = len(self.labels_)
-        if self.n_clusters is None and n_users >= _FEW_USERS and 2 * self.n_clusters_ > n_users:
-            warnings.warn(_many_clusters(self.n_clusters_, n_users), DataWarning, stacklevel=3)
-
-    def _draw(self, fit: Modelled, labels: Labels | None = None) -> None:
-        """Draw from the posterior of a model of data, and take it. labels: those of a start that is given."""
-        data = fit.data
-        start: Start = KMeansStart(fit.start_vectors(), self.n_clusters) if labels is None else GivenStart(labels)
-        stream: Stream | None = None
-        with contextlib.ExitStack() as stack:
-            folder, seed = self._folder(stack, data, labels)
-            stack.enter_context(_with_repeats(data))
-            if self.engine == "variational":
-                post, stream = approximated(self, fit, start, seed)
-            else:
-                if isinstance(self.init, str) and self.init == "variational":
-                    start = VariationalStart.of(fit, start, seed)
-                post = fit.posterior(*self._run(fit, start, folder, seed))
-            if folder is not None and post.length is not None:
-                folder.note_length(post.length._asdict())
-        self._take(post.with_data(data.features, data.behavior, data.cells), data.behavior, stream)
 
     @classmethod
     def from_posterior(cls, posterior: Posterior) -> Self:
         """An estimator that predicts from a posterior, for example one that ``dualview.load`` read."""
-        model = cls(
-            posterior.n_clusters,
-            alpha=concentration_from_text(posterior.alpha_prior),
-            partition=partition_process(posterior.partition_process),
-            link="linear" if "slopes" in posterior else None,
-            pooling=posterior.pooling,
-            agreement=_agreement_of(posterior),
-            spread_prior=posterior.spread_prior,
-        )
+        model = cls(**parameters_of(posterior))
         if posterior.has_features:
-            codebook = posterior.codebook
-            names = posterior.feature_names if codebook is None else codebook.source_names
+            names, named = columns_of(posterior)
             model.n_features_in_ = len(names)
-            if names != [f"x{j}" for j in range(len(names))]:  # else X came without names
+            if named:
                 model.feature_names_in_ = np.array(names, dtype=object)
         model._take(posterior, posterior.behavior)
         return model
@@ -394,21 +348,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         observations = observations_of(post, behavior)
         views = None
         if refit and observations is not None and post.has_features:
-            tables = () if post.layout is None else post.layout.names
-            table = Data(post.features, post.feature_names, None, post.user_ids, post.codebook, post.cells, tables)
-            views = [self._refitted(table, seed), self._refitted(Data(None, [], observations, post.user_ids), seed)]
+            views = fits_to_views(self, observations, seed)
         return checks_of(post, observations, views, seed)
-
-    def _refitted(self, data: Data, seed: int) -> Posterior:
-        """A short fit to one view, with this estimator's settings for it."""
-        unused = {"behavior_prior": None, "pooling": None} if data.behavior is None else {"feature_prior": None}
-        short = {"n_warmup": 500, "n_draws": 250, "n_chains": 2, "thin": 1, "keep": "draws", "checkpoint": None}
-        one: Self = clone(self).set_params(link=None, agreement=None, progress=False, random_state=seed, init="kmeans")
-        one.set_params(**short, **unused)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            one._draw(modelled(one, data))
-        return one.posterior_
 
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""
@@ -419,55 +360,3 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         tags.target_tags.required = False
         tags.input_tags.allow_nan = True
         return tags
-
-    def _folder(
-        self, stack: contextlib.ExitStack, data: Data, labels: Labels | None
-    ) -> tuple[RunFolder | None, np.random.SeedSequence]:
-        """The locked folder of the run, where one is wanted, and the seed: in a folder, that of its first sitting."""
-        seed = seed_sequence(self.random_state)
-        if self.checkpoint is None:
-            return None, seed
-        folder = RunFolder(self.checkpoint)
-        stack.enter_context(folder.lock())
-        manifest = folder.claim(made_with(self, data, labels), {"entropy": str(seed.entropy), "versions": versions()})
-        return folder, np.random.SeedSequence(int(manifest["entropy"]))
-
-    def _run(self, fit: Modelled, start: Start, folder: RunFolder | None, seed: np.random.SeedSequence) -> Drawn:
-        watched = self.progress is True or isinstance(self.progress, Watcher)
-        schedule = schedule_of(settings_of(self), fit.data.n_users, _LOOKS if watched else 0)
-        engine = GibbsEngine(int(self.n_auxiliary))
-        chains = [
-            Chain(index, child, fit.model, engine, start, schedule, folder, float(self.checkpoint_interval))
-            for index, child in enumerate(seed.spawn(self.n_chains))
-        ]
-        with contextlib.ExitStack() as stack:
-            progress: Progress | None = None
-            if self.progress is True:
-                progress = stack.enter_context(Bar(self.n_chains, schedule, self.max_time))
-            elif self.progress:
-                progress = self.progress
-            judge = Judge(fit.posterior, progress if isinstance(progress, Watcher) else None)
-            return run_chains(chains, self.n_jobs, progress, judge, self.max_time)
-
-
-@contextlib.contextmanager
-def _with_repeats(data: Data) -> Iterator[None]:
-    """A DegenerateError names the users who have the same features, where there are any."""
-    try:
-        yield
-    except DegenerateError as error:
-        raise DegenerateError(data.with_repeats(str(error))) from error
-
-
-def _agreement_of(posterior: Posterior) -> Any:
-    """What ``agreement`` was; by table, where features came as several."""
-    prior, layout = posterior.agreement_prior, posterior.layout
-    return dict(zip(layout.names, prior, strict=True)) if layout is not None and isinstance(prior, tuple) else prior
-
-
-def _many_clusters(n_clusters: int, n_users: int) -> str:
-    return (
-        f"The partition estimate has {n_clusters} clusters for {n_users} users: most users are alone or nearly so, as when the "
-        'data show no clusters. Compare posterior_["n_clusters"], the clusters of each draw. For fewer clusters give alpha '
-        "a prior of smaller values, such as dv.Gamma(1, 4), or fix n_clusters."
-    )

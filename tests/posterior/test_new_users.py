@@ -13,6 +13,7 @@ import dualview as dv
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import NormalMixture
 from dualview.posterior.candidates import Candidates
+from dualview.posterior.cluster_rows import ClusterRows
 from dualview.posterior.new_users import NewUsers
 
 N_USERS, N_THREADS, N_RUNS = 10, 14, 8
@@ -116,27 +117,25 @@ def test_outcome_with_a_new_user_equals_a_fit_that_includes_it() -> None:
 def test_new_users_meet_in_a_new_cluster_as_often_as_the_prior_says(alpha: float) -> None:
     """Three users of one cluster, and features that say nothing: two newcomers follow the Chinese restaurant."""
     n_draws, n_fresh = 40_000, 4
-    draw = np.repeat(np.arange(n_draws), 1 + n_fresh)
-    rows = SimpleNamespace(
-        n_draws=n_draws,
-        draw=draw,
-        first=np.arange(n_draws) * (1 + n_fresh),
-        component=np.tile([0] + [-1] * n_fresh, n_draws),
-        known=np.tile([True] + [False] * n_fresh, n_draws),
-        opened_features=lambda *_: None,
-        opened_latent=lambda *_: None,
-        customers=lambda *_: None,
-        share=None,
-        has_several_looks=False,
-        n_latent=1,
+    rows = ClusterRows(np.arange(n_draws), n_draws, n_fresh)
+    vars(rows).update(
         weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
         offset=np.zeros(n_draws),
         new_weight=lambda _n_opened: np.full(n_draws, alpha),
         total=np.full(n_draws, 3.0 + alpha),
-        latent=(np.tile(np.arange(1.0 + n_fresh), n_draws)[:, None], np.ones((len(draw), 1, 1))),  # the cluster's number
-        shifts=lambda _x: np.zeros((1, 1, 1)),
-        log_features=lambda _x, _n: np.zeros((1, len(draw))),
-        pooled=False,
+        share=None,
+        customers=lambda *_: None,
+        has_several_looks=False,
+        log_features=lambda _x, _n: np.zeros((1, len(rows))),
+        features=SimpleNamespace(opened=lambda *_: None),
+        latent=SimpleNamespace(
+            n_dims=1,
+            is_shared=False,
+            means=np.tile(np.arange(1.0 + n_fresh), n_draws)[:, None],  # the cluster's number
+            covariances=np.ones((len(rows), 1, 1)),
+            opened=lambda *_: None,
+        ),
+        link=SimpleNamespace(by_draw=lambda _x: np.zeros((1, 1, 1))),
     )
     users = NewUsers(rows, None, 2)  # type: ignore[arg-type]
     log_density, clusters, *_ = users.impute(np.random.default_rng(0), np.array([0, 1]))

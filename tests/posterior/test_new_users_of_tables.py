@@ -15,6 +15,7 @@ from checks import ACCEPT
 from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
+from dualview.inputs.fits import fit_model
 from dualview.inputs.modelled import modelled
 from dualview.posterior.candidates import Candidates
 from dualview.posterior.new_users import NewUsers
@@ -65,7 +66,12 @@ def fit(seed: int, users: list[int], n_clusters: int | None, link: str | None = 
     participation[:, :N_USERS] = PARTICIPATION
     behavior = dv.SharedOutcome(participation, OUTCOME, noise_variance=4.0)
     cells = CODEBOOK.cells(TABLE).take(np.array(users))
-    model._draw(modelled(model, Data(None, ["height", "posts"], behavior, range(len(users)), CODEBOOK, cells)))
+    return take_draws(model, Data(None, ["height", "posts"], behavior, range(len(users)), CODEBOOK, cells))
+
+
+def take_draws(model: dv.DualViewMixture, data: Data) -> dv.DualViewMixture:
+    """The model fitted to data that ``fit`` would read by a codebook of their own."""
+    model._take(fit_model(model, modelled(model, data))[0], data.behavior)
     return model
 
 
@@ -116,8 +122,7 @@ def fitted() -> dv.DualViewMixture:
         warnings.simplefilter("ignore")
         model = dv.DualViewMixture(n_warmup=100, n_draws=30, n_chains=1, **PRIORS)
         behavior, cells = dv.SharedOutcome(PARTICIPATION, OUTCOME), CODEBOOK.cells(TABLE.iloc[:N_USERS])
-        model._draw(modelled(model, Data(None, ["height", "posts"], behavior, range(N_USERS), CODEBOOK, cells)))
-    return model
+        return take_draws(model, Data(None, ["height", "posts"], behavior, range(N_USERS), CODEBOOK, cells))
 
 
 def cells_of(model: dv.DualViewMixture, low: Any, high: Any, codes: Any) -> UserCells:
@@ -175,7 +180,7 @@ def test_whoever_opens_a_cluster_counts_in_its_shares(fitted: dv.DualViewMixture
     concentration = fitted.posterior_.flat("categories.concentrations")[rows.draw[opened[0]], 0]
     shares = np.array(CODEBOOK.nominal[0].shares)
     for code, counts in ((1, [0.0, 1.0, 0.0]), (-1, np.zeros(3))):
-        found = rows.opened_features(np.random.default_rng(0), opened, cells_of(fitted, [[0.0, 1.0]], [[0.0, 1.0]], [[code]]))
+        found = rows.features.opened(np.random.default_rng(0), opened, cells_of(fitted, [[0.0, 1.0]], [[0.0, 1.0]], [[code]]))
         theta = np.exp(found.log_shares)
         expected = (concentration * shares + counts) / (concentration + sum(counts))
         error = theta.std(axis=0) / np.sqrt(len(theta))
@@ -246,7 +251,8 @@ def test_behavior_follows_a_missing_cell_as_far_as_the_others_tell() -> None:
     weights = np.exp(-0.5 * away**2 / covariance[:, 1, 1]) / np.sqrt(covariance[:, 1, 1])
     expected = centre[:, 0] + covariance[:, 0, 1] / covariance[:, 1, 1] * away
     left = covariance[:, 0, 0] - covariance[:, 0, 1] ** 2 / covariance[:, 1, 1]
-    slopes, (level_of, spread) = post.flat("slopes"), (part[:, 0] for part in Candidates(post).latent)
+    slopes, latent = post.flat("slopes"), Candidates(post).latent
+    level_of, spread = latent.means[:, 0], latent.covariances[:, 0]
     x = np.column_stack([expected, np.ones(len(away))]) - units["features"].mean
     locations, variances = level_of + (slopes * x).sum(axis=1), spread[:, 0] + slopes[:, 0] ** 2 * left
     found = model.predict_latent([[np.nan, 1.0]])

@@ -12,6 +12,7 @@ import dualview as dv
 from dualview import cli
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import NormalMixture, Parts
+from dualview.posterior.cluster_rows import ClusterRows
 from dualview.posterior.new_users import NewUsers
 from posterior.test_new_users import FEATURES, N_USERS, OUTCOME, PARTICIPATION, PRIORS, compare
 
@@ -159,28 +160,26 @@ def test_outcome_with_a_new_user_equals_a_fit_that_includes_it() -> None:
 
 def test_newcomers_who_meet_in_a_new_cluster_share_its_coefficient() -> None:
     n_draws, n_fresh, alpha = 4000, 3, 5.0
-    draw = np.repeat(np.arange(n_draws), 1 + n_fresh)
-    rows = SimpleNamespace(
-        n_draws=n_draws,
-        draw=draw,
-        first=np.arange(n_draws) * (1 + n_fresh),
-        component=np.tile([0] + [-1] * n_fresh, n_draws),
-        known=np.tile([True] + [False] * n_fresh, n_draws),
-        opened_features=lambda *_: None,
-        opened_latent=lambda *_: None,
-        customers=lambda *_: None,
-        share=None,
-        has_several_looks=False,
-        n_latent=1,
+    rows = ClusterRows(np.arange(n_draws), n_draws, n_fresh)
+    vars(rows).update(
         weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
         offset=np.zeros(n_draws),
         new_weight=lambda _n_opened: np.full(n_draws, alpha),
         total=np.full(n_draws, 3.0 + alpha),
-        latent=(np.tile([7.0] + [1.0] * n_fresh, n_draws)[:, None], np.tile([0.0] + [4.0] * n_fresh, n_draws)[:, None, None]),
-        roots=np.tile([0.0] + [2.0] * n_fresh, n_draws)[:, None, None],
-        shifts=lambda _x: np.zeros((1, 1, 1)),
-        log_features=lambda _x, _n: np.zeros((1, len(draw))),
-        pooled=True,
+        share=None,
+        customers=lambda *_: None,
+        has_several_looks=False,
+        log_features=lambda _x, _n: np.zeros((1, len(rows))),
+        features=SimpleNamespace(opened=lambda *_: None),
+        latent=SimpleNamespace(
+            n_dims=1,
+            is_shared=True,
+            means=np.tile([7.0] + [1.0] * n_fresh, n_draws)[:, None],
+            covariances=np.tile([0.0] + [4.0] * n_fresh, n_draws)[:, None, None],
+            roots=np.tile([0.0] + [2.0] * n_fresh, n_draws)[:, None, None],
+            opened=lambda *_: None,
+        ),
+        link=SimpleNamespace(by_draw=lambda _x: np.zeros((1, 1, 1))),
     )
     users = NewUsers(rows, None, 2)  # type: ignore[arg-type]
     _, means, variances, _ = users.impute(np.random.default_rng(0), np.array([0, 1]))

@@ -346,15 +346,11 @@ class Behavior(ABC):
     def _lacks(self, ability: str, task: str) -> InputError:
         return InputError(f"{type(self).__name__} cannot {task}: it lacks `{ability}`.")
 
-
-def joined_ids(before: list[str] | None, new: list[str] | None, what: str) -> list[str] | None:
-    """Ids of observations and of those that come after them, where both have some; an error where one comes again."""
-    if before is None or new is None:
-        return None
-    again = sorted(set(before) & set(new))
-    if again:
-        raise InputError(f"New {what} must be new; already in the fit: {', '.join(again[:5])}. Leave them out.")
-    return [*before, *new]
+    def _takes_no_more(self, which: str) -> InputError:
+        """The error of :meth:`extended` for a behavior that can take in more observations, but not this one."""
+        return InputError(
+            f"A {type(self).__name__} {which} cannot take in more observations (partial_fit): call fit with all of them."
+        )
 
 
 def check_inherits(given: Any, base: type[Likelihood] | type[Behavior], what: str) -> None:

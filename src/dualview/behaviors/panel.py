@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Behavior, fold_positions, joined_ids
+from dualview.behaviors.base import Behavior, fold_positions
 from dualview.behaviors.effects import Effects
+from dualview.behaviors.ids import check_distinct, joined_ids, known_and_new, places_among
 from dualview.behaviors.likelihoods.likely import likely_prior
 from dualview.behaviors.records import Array, Params
 from dualview.checks import column_names, names_text, numbers, refuse_repeated_columns, whole_number
@@ -245,8 +246,8 @@ class PerUser(Behavior):
         matched.effects = self.effects.like(new.effects)
         n_known = len(self)
         if self.users is not None and new.users is not None:
-            places, ids = _matched(new.users, self.users, n_new)
-            return matched._with_users(places, ids)
+            everybody = known_and_new(new.users, self.users, n_new, "observations")
+            return matched._with_users(places_among(new.users, everybody, "observations"), everybody)
         if n_new and len(new) == n_new:
             return matched._with_users([n_known + j for j in range(n_new)], None, n_known + n_new)
         if len(new) > n_known + n_new:
@@ -259,12 +260,12 @@ class PerUser(Behavior):
     def _joined(self, new: Any, n_new: int, users: Sequence[str] | None) -> Self:
         """These observations and new ones, for :meth:`extended` of a subclass, which sees to what else it has."""
         if not self.effects.none:
-            raise self._lacks("extended", "take in more observations where some effects are outside the mixture")
+            raise self._takes_no_more("with effects outside the mixture")
         everybody = None if users is None else list(users)
         if new is None:
             return self._with_users(list(range(len(self))), everybody, len(self) + n_new)
         if isinstance(new, type(self)) and new.users is not None and users is not None:
-            new = new._with_users(_places(new.users, users), None, len(users))
+            new = new._with_users(places_among(new.users, users, "observations"), None, len(users))
         found, both = self.like(new, n_new), self._copy()
         both.user, both.design = np.concatenate([self.user, found.user]), np.vstack([self.design, found.design])
         both.outcome = np.concatenate([self.observed, found.observed])
@@ -369,39 +370,12 @@ def _positions(user: Any, users: Sequence[Any] | None) -> tuple[Users, list[str]
         raise InputError("user must hold whole numbers from 0, or ids as text; got fractions or missing values.")
     ids = [str(value) for value in given.tolist()]
     names = list(dict.fromkeys(ids)) if users is None else [str(value) for value in users]
+    check_distinct(names)
     place = {name: u for u, name in enumerate(names)}
-    if len(place) < len(names):
-        repeated = [name for name in place if names.count(name) > 1]
-        raise InputError(f"users must differ; more than once: {', '.join(repeated[:5])}.")
     unknown = [name for name in dict.fromkeys(ids) if name not in place]
     if unknown:
         raise InputError(f"users must name everybody in user; missing: {', '.join(unknown[:5])}.")
     return np.array([place[name] for name in ids], dtype=np.int64), names
-
-
-def _matched(users: list[str], known: list[str], n_new: int) -> tuple[list[int], list[str]]:
-    """Positions by id: the fit's users as in the fit, then the n_new others in the order of their ids."""
-    place = {user: u for u, user in enumerate(known)}
-    others = [user for user in users if user not in place]
-    if len(others) != n_new:
-        raise InputError(
-            f"New observations have {len(others)} user(s) unknown to the fit ({', '.join(others[:5]) or 'none'}) and there are "
-            f"features of {n_new}: give X_new a row for each, in the order of their ids."
-        )
-    place |= {user: len(known) + j for j, user in enumerate(others)}
-    return [place[user] for user in users], [*known, *others]
-
-
-def _places(users: list[str], everybody: Sequence[str]) -> list[int]:
-    """Positions of users among everybody, by their ids; an error where a user is none of them."""
-    place = {user: u for u, user in enumerate(everybody)}
-    unknown = [user for user in users if user not in place]
-    if unknown:
-        raise InputError(
-            f"New observations have users without features: {', '.join(unknown[:5])}. Give X a row for each of them, or leave "
-            "out their observations."
-        )
-    return [place[user] for user in users]
 
 
 def with_field(record: _Record, name: str, value: Any) -> _Record:

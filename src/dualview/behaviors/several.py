@@ -18,8 +18,8 @@ from dualview.behaviors.naming import check_names, named_parts
 from dualview.behaviors.records import Array, Evidence, Forecast, Params, SampledEvidence
 from dualview.behaviors.several_evidence import joint_evidence, nothing_known
 from dualview.behaviors.several_left_out import SeveralLeftOut
-from dualview.behaviors.shared_outcome import SharedOutcome, replace_participation
-from dualview.behaviors.threads_given import placed_columns
+from dualview.behaviors.shared_outcome import SharedOutcome
+from dualview.behaviors.threads_new import placed_columns, with_participation
 from dualview.behaviors.user_regression import UserRegression
 from dualview.errors import InputError
 from dualview.units import GaussianPrior, Whitening
@@ -373,9 +373,7 @@ def _among(part: Behavior, users: list[str], name: str) -> Behavior:
     unknown = sorted(set(part.users) - set(users))
     if unknown:
         raise InputError(f"{name}: these users are not among the rows of X, by their ids: {', '.join(unknown[:5])}.")
-    wider = replace_participation(part, placed_columns(part.participation, part.users, users))
-    wider.users = users
-    return wider
+    return with_participation(part, placed_columns(part.participation, part.users, users), users)
 
 
 def _refuse_own_noise_of_clusters(parts: Mapping[str, Behavior]) -> None:

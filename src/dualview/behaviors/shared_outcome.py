@@ -3,10 +3,7 @@
 participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U, 1).
 """
 
-import copy
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
@@ -14,13 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Behavior, fold_positions, joined_ids
+from dualview.behaviors.base import Behavior, fold_positions
 from dualview.behaviors.effects import Effects
-from dualview.behaviors.likelihoods.grouped_threads import GroupedThreads
-from dualview.behaviors.likelihoods.restricted import likely_prior
-from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.behaviors.records import Evidence, Forecast, LatentPrior, Params, SampledEvidence
+from dualview.behaviors.threads_forecast import evidence_of, forecast_of
 from dualview.behaviors.threads_given import (
     Named,
     check_coefficient_prior,
@@ -28,30 +23,18 @@ from dualview.behaviors.threads_given import (
     checked_outcome,
     checked_users,
     coefficient_units,
-    matched_columns,
-    outcome_variance,
-    placed_columns,
-    stacked_threads,
-    width_message,
 )
 from dualview.behaviors.threads_left_out import MOST_WHOLE, ThreadsLeftOut
-from dualview.checks import (
-    column_names,
-    index_names,
-    participation_matrix,
-    positive_number,
-    rows_text,
-    varies,
-)
-from dualview.errors import DataWarning, InputError
+from dualview.behaviors.threads_new import joined_threads, matched_threads, with_participation
+from dualview.behaviors.threads_working import regression_of, restricted_prior, ridge_of, ridge_prior, warn_of_confounding
+from dualview.checks import column_names, index_names, participation_matrix, positive_number
+from dualview.errors import InputError
 from dualview.files.digests import digest
-from dualview.outcomes import NormalOutcome
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 
 _MOST_DENSE = 2_000_000  # cells of a participation matrix that is handed out whole
-_SOLVER_TOLERANCE = 1e-8  # relative differences between ridge estimates that are rounding
 
 
 class SharedOutcome(Behavior):
@@ -132,9 +115,7 @@ class SharedOutcome(Behavior):
             parts = [f"only in X: {', '.join(missing[:5])}"] if missing else []
             parts += [f"only in the behavior: {', '.join(extra[:5])}"] if extra else []
             raise InputError(f"X and behavior must be of the same users, by their ids; {'; '.join(parts)}.")
-        result = replace_participation(self, self.participation[:, [place[user] for user in users]])
-        result.users = list(users)
-        return result
+        return with_participation(self, self.participation[:, [place[user] for user in users]], list(users))
 
     def advice(self, n_rows: int) -> str:
         """What to do when X has another number of rows than there are users."""
@@ -238,8 +219,7 @@ class SharedOutcome(Behavior):
         own = columns[:, [user]]
         rest = columns - sparse.csc_array((own.data, (own.indices, np.full(own.nnz, user))), shape=columns.shape)
         rest.eliminate_zeros()
-        wide = replace_participation(self, sparse.csr_array(sparse.hstack([rest, own])))
-        wide.users = None
+        wide = with_participation(self, sparse.csr_array(sparse.hstack([rest, own])), None)
         return wide.take(np.sort(own.indices))
 
     def evidence_of_users(
@@ -301,21 +281,7 @@ class SharedOutcome(Behavior):
 
     def ridge_estimate(self) -> Array:
         """f̂ of (M11), (U,); intercept and covariates enter unpenalised."""
-        return ridge_estimate(self.participation, self._ungrouped, self.coefficient_design, self.ridge * self._weight_unit**2)
-
-    @property
-    def _ungrouped(self) -> Array:
-        """The outcomes less a quick estimate of the effects of groups."""
-        if self.effects.none:
-            return self.observed
-        totals = np.asarray(self.participation.sum(axis=1)).reshape(-1, 1)
-        return self.observed - self.effects.quick_estimate(np.hstack([totals, self.coefficient_design]), self.observed)
-
-    @property
-    def _weight_unit(self) -> float:
-        """Mean total weight of a thread, to 12 digits: 1 exactly where rows sum to one up to rounding."""
-        unit = float(abs(self.participation).sum()) / self.n_observations
-        return float(f"{unit:.12g}") if unit > 0.0 else 1.0
+        return ridge_of(self)
 
     @property
     def observed(self) -> Array:
@@ -324,17 +290,6 @@ class SharedOutcome(Behavior):
             raise InputError("Outcomes are needed here: pass SharedOutcome(participation, outcome).")
         return self.outcome
 
-    def _latent_prior(self) -> GaussianPrior:
-        """Mean and variance of the ridge estimate, (M11)."""
-        estimate = self.ridge_estimate()
-        if not varies(estimate, _SOLVER_TOLERANCE):
-            outcome_variance(self.observed)
-            raise InputError(
-                "The ridge estimates of the latent coefficients are all equal, so the behavior view has no scale: does "
-                "participation differ between users? To fit anyway, give behavior_prior=GaussianPrior(m, variance)."
-            )
-        return GaussianPrior(estimate.mean(), float(np.var(estimate, ddof=1)))
-
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:
         """Constants of the behavior view by restricted likelihood, in place of mean and variance of ridge estimates.
 
@@ -342,8 +297,7 @@ class SharedOutcome(Behavior):
         are given; its mean and variance are those under which the outcomes are most likely. Ridge estimates vary with the noise
         too, and when users have few threads most of their variance is that.
         """
-        outcome_variance(self.observed)
-        return likely_prior(self.participation, self._ungrouped, self.coefficient_design, features)
+        return restricted_prior(self, features)
 
     def coefficient_units(self) -> Whitening:
         """The units in which intercept and slopes have the prior N(0, I); from the data where no prior is given."""
@@ -362,141 +316,32 @@ class SharedOutcome(Behavior):
 
         new: a SharedOutcome or a bare participation matrix, columns the users of the fit and then n_new unknown ones.
         """
-        threads = self._like(new, n_new)
-        known = threads.participation[:, : len(self)]
-
-        def locations(cases: slice) -> Array:
-            expected = np.asarray(known[cases] @ latent.T).T
-            if self.coefficient_names:
-                expected = expected + params["coefficients"] @ threads.coefficient_design[cases].T
-            if not self.effects.none:
-                expected = expected + threads.effects.locations(params, cases)
-            return np.asarray(expected)
-
-        unsure = (lambda cases: threads.effects.variances(params, cases)) if threads.effects.has_unseen else None
-        loads, outcome = (
-            sparse.csr_array(threads.participation[:, len(self) :]),
-            NormalOutcome(1.0 / np.sqrt(params["noise_precision"])),
-        )
-        return Forecast(threads.n_observations, locations, outcome, loads, unsure=unsure)
+        return forecast_of(self.like(new, n_new), latent, params)
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:
         """What outcomes of threads with new users say of each one's coefficient, given S draws of everybody else's."""
-        threads = self._like(new, n_new)
-        forecast = self.forecast(threads, latent, params, n_new)
-        loads = forecast.loads
-        crowded = np.flatnonzero(np.diff(loads.indptr) > 1)
-        if len(crowded):
-            raise InputError(
-                f"Each thread may have one new user; {rows_text(np.diff(loads.indptr) > 1)} of behavior_new have more. Without "
-                "a new fit their coefficients cannot be told apart: leave those threads out, or fit again with these users."
-            )
-        residual = threads.observed - forecast.known(slice(0, forecast.n))  # (S, n)
-        if threads.effects.has_unseen:
-            residual = residual - (threads.effects.drawn_locations(params) - threads.effects.locations(params))
-        precision = params["noise_precision"][:, None]
-        squares = np.asarray(loads.multiply(loads).sum(axis=0))
-        taking_part = np.asarray((loads != 0).astype(float).toarray())
-        log_density = 0.5 * np.log(precision / (2 * np.pi)) - 0.5 * precision * residual**2
-        linear, curvature = precision * (residual @ loads), precision * squares
-        return Evidence(log_density @ taking_part, linear[..., None], curvature[..., None, None])
+        return evidence_of(self.like(new, n_new), latent, params)
 
-    def _like(self, new: Any, n_new: int) -> "SharedOutcome":
+    def like(self, new: Any, n_new: int) -> "SharedOutcome":
         """New threads, checked to be of the users of the fit and n_new others, with the same covariates."""
-        threads = new if isinstance(new, SharedOutcome) else SharedOutcome(new, intercept=self.intercept)
-        if self.users is not None and threads.users is not None:
-            columns, users = matched_columns(threads.participation, threads.users, self.users, n_new)
-            threads = replace_participation(threads, columns)
-            threads.users = users
-        n_known, width = len(self), len(threads)
-        alone = n_new > 0 and width == n_new
-        if not alone and width != n_known + n_new:
-            raise InputError(width_message(threads.participation.shape, n_known, n_new))
-        if threads.coefficient_names != self.coefficient_names:
-            raise InputError(
-                f"New threads must have the coefficients of the fit, {self.coefficient_names or 'none'}; got "
-                f"{threads.coefficient_names or 'none'}. Pass SharedOutcome(participation, covariates=..., intercept=...)."
-            )
-        threads = replace_participation(threads, threads.participation)
-        threads.effects = self.effects.like(threads.effects)
-        if alone:
-            silent = sparse.csr_array((threads.n_observations, n_known))
-            wide = sparse.hstack([silent, sparse.csr_array(threads.participation)], format="csr")
-            return replace_participation(threads, wide)
-        return threads
+        return matched_threads(self, self._threads(new), n_new)
 
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> "SharedOutcome":
         """These threads and new ones, which have outcomes too; covariates and options are those of these threads."""
         if not self.effects.none:
-            raise self._lacks("extended", "take in more threads where they have groups")
-        everybody = None if users is None else list(users)
-        if new is None:
-            nothing = sparse.csr_array((0, len(self) + n_new))
-            wider = replace_participation(self, stacked_threads(self.participation, nothing, n_new))
-            wider.users = everybody
-            return wider
-        if isinstance(new, SharedOutcome) and new.users is not None and users is not None:
-            new = replace_participation(new, placed_columns(new.participation, new.users, users))
-            new.users = None
-        threads, both = self._like(new, n_new), copy.copy(self)
-        both.__dict__.pop("coefficient_design", None)
-        both.participation = stacked_threads(self.participation, threads.participation, n_new)
-        both.outcome = np.concatenate([self.observed, threads.observed])
-        if self.covariates is not None and threads.covariates is not None:
-            both.covariates = np.vstack([self.covariates, threads.covariates])
-        both.users = everybody
-        both.observation_ids = joined_ids(self.observation_ids, threads.observation_ids, "threads")
-        both.effects = Effects.of(both.n_observations, None, None, None, None)
-        return both
+            raise self._takes_no_more("with groups")
+        return joined_threads(self, None if new is None else self._threads(new), n_new, users)
 
-    def _warn_of_confounding(self) -> None:
-        """Warn of an intercept that adding the same number to every coefficient would replace, unless its prior was chosen."""
-        totals = np.asarray(self.participation.sum(axis=1)).ravel()
-        if self.intercept and self.coefficient_prior is None and totals.any() and not varies(totals):
-            warnings.warn(
-                f"The weights of every thread add up to the same total ({totals[0]:.3g}), so an intercept cannot be told apart "
-                "from the mean of the users' coefficients: only their sum is known, and both mix slowly. Predictions are not "
-                "affected. Use intercept=False, or weights that are not divided by their sum.",
-                DataWarning,
-                stacklevel=5,
-            )
+    def _threads(self, new: Any) -> "SharedOutcome":
+        """New threads; a bare matrix is short for those without covariates."""
+        return new if isinstance(new, SharedOutcome) else SharedOutcome(new, intercept=self.intercept)
 
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, ThreadRegression]:
         """Units of the latent coefficients, and the regression in working units."""
         if self.n_observations < 2:
             raise InputError(f"A fit needs at least two threads; got {self.n_observations}.")
-        self._warn_of_confounding()
+        warn_of_confounding(self)
         if prior is None:
-            prior = self._latent_prior()
+            prior = ridge_prior(self)
         prior.check_size(1, "behavior_prior")
-        noise_variance = self.noise_variance or outcome_variance(self.observed)
-        units = Whitening.of(prior)
-        coefficient_units = self.coefficient_units()
-        sd = np.sqrt(noise_variance)
-        self.effects.check_columns()
-        expected = self.participation @ np.full(len(self), prior.mean[0])
-        expected = expected + self.coefficient_design @ coefficient_units.mean
-        regression = ThreadRegression(
-            design=self.participation * (units.factor[0, 0] / sd),
-            coefficient_design=self.coefficient_design @ coefficient_units.factor / sd,
-            outcome=(self.observed - expected) / sd,
-            noise_variance=float(noise_variance),
-            coefficient_units=coefficient_units,
-        )
-        return units, regression if self.effects.none else self._grouped(regression)
-
-    def _grouped(self, regression: ThreadRegression) -> GroupedThreads:
-        """The regression with the groups."""
-        parts = {field.name: getattr(regression, field.name) for field in fields(regression)}
-        n_common, effects = regression.n_coefficients, self.effects
-        columns = [sparse.csr_array(regression.coefficient_design), *effects.indicators()]
-        parts |= {"design": sparse.csr_array(regression.design), "coefficient_design": sparse.hstack(columns, format="csr")}
-        spread = float(np.std(regression.outcome, ddof=1))
-        return GroupedThreads(**parts, bounds=n_common + effects.bounds, scales=np.full(len(effects.factors), spread))
-
-
-def replace_participation(threads: SharedOutcome, participation: Any) -> SharedOutcome:
-    """The same threads with other columns of users."""
-    wider = copy.copy(threads)
-    wider.participation = participation
-    return wider
+        return regression_of(self, prior)

@@ -1,4 +1,4 @@
-"""What is given of threads: checks of it, and columns of new threads matched with the users of a fit by their ids."""
+"""What is given of threads, checked: outcomes, covariates, ids of users, priors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from dualview.behaviors.ids import check_distinct
 from dualview.checks import check_range, names_text, numbers, refuse_repeated_columns, varies
 from dualview.errors import InputError
 from dualview.units import GaussianPrior, Whitening
@@ -60,9 +60,7 @@ def checked_users(users: Sequence[Any] | None, n_columns: int) -> list[str] | No
     ids = [str(user) for user in users]
     if len(ids) != n_columns:
         raise InputError(f"users must name each of the {n_columns} columns of participation; got {len(ids)} names.")
-    if len(set(ids)) < len(ids):
-        repeated = sorted({user for user in ids if ids.count(user) > 1})
-        raise InputError(f"users must differ; more than once: {', '.join(repeated[:5])}.")
+    check_distinct(ids)
     return ids
 
 
@@ -93,64 +91,6 @@ def coefficient_units(outcome: Array, intercept: bool, covariates: Array, names:
     if covariates.shape[1]:
         variances[first:] /= covariates.var(axis=0, ddof=1)
     return Whitening.of(GaussianPrior(mean, np.diag(variances)))
-
-
-def matched_columns(participation: Any, users: list[str], known: list[str], n_new: int) -> tuple[Any, list[str]]:
-    """Participation with the fit's users in the fit's order, matched by id, then n_new other users; and the ids of all."""
-    column = {user: u for u, user in enumerate(users)}
-    fitted = set(known)
-    new = [user for user in users if user not in fitted]
-    if len(new) != n_new:
-        names = ", ".join(new[:5]) or "none"
-        raise InputError(
-            f"New threads have {len(new)} user(s) unknown to the fit ({names}) and there are features of {n_new}: give X_new a "
-            "row for each, in the order of their columns, or leave out the threads they take part in."
-        )
-    given = sparse.csc_array(participation)
-    silent = sparse.csc_array((given.shape[0], 1))
-    columns = [given[:, [column[user]]] if user in column else silent for user in [*known, *new]]
-    return sparse.csr_array(sparse.hstack(columns, format="csr")), [*known, *new]
-
-
-def placed_columns(participation: Any, users: list[str], everybody: Sequence[str]) -> Any:
-    """Participation with a column for each of everybody, by their ids; an error where a user is none of them."""
-    place = {user: u for u, user in enumerate(everybody)}
-    unknown = [user for user in users if user not in place]
-    if unknown:
-        raise InputError(
-            f"New threads have users without features: {', '.join(unknown[:5])}. Give X a row for each of them, or leave out "
-            "the threads they take part in."
-        )
-    given, places = sparse.coo_array(participation), np.array([place[user] for user in users], dtype=np.int64)
-    return sparse.csr_array((given.data, (given.row, places[given.col])), shape=(given.shape[0], len(everybody)))
-
-
-def stacked_threads(before: Any, new: Any, n_new: int) -> Any:
-    """Participation in threads of before and in new ones, in which n_new more users take part."""
-    if sparse.issparse(before):
-        silent = sparse.csr_array((before.shape[0], n_new))
-        return sparse.csr_array(sparse.vstack([sparse.hstack([before, silent]), sparse.csr_array(new)]))
-    wide = np.hstack([before, np.zeros((len(before), n_new))])
-    return np.vstack([wide, new.toarray() if sparse.issparse(new) else new])
-
-
-def width_message(shape: tuple[int, ...], n_known: int, n_new: int) -> str:
-    """What is wrong with new threads whose participation has this shape."""
-    n_threads, width = shape
-    message = f"New threads must be of the {n_known} users of the fit, (n_threads, {n_known}); got {shape}."
-    if n_new:
-        message = (
-            f"New threads must have a column for each of the {n_known} users of the fit and then for each of the {n_new} new "
-            f"users, {n_known + n_new} in all; got {width}."
-        )
-    elif n_threads == n_known:
-        message += " It looks transposed: pass participation.T."
-    elif width > n_known:
-        message += (
-            f" Columns {n_known} to {width - 1} are users unknown to the fit: give their features as X_new, or leave out the "
-            "threads they take part in."
-        )
-    return message
 
 
 def _shape_message(shape: tuple[int, ...], n_outcomes: int) -> str:

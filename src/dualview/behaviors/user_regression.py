@@ -184,7 +184,7 @@ class UserRegression(PerUser):
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
         """These observations and new ones, which have outcomes too; options are those of these observations."""
         if self.recorded is not None or self.standard_errors is not None:
-            raise self._lacks("extended", "take in more observations unless outcomes are exact numbers with a noise to learn")
+            raise self._takes_no_more("whose outcomes are not exact numbers, or have standard errors,")
         both = self._joined(new, n_new, users)
         if new is not None and (self.weights is not None or new.weights is not None):
             parts = (np.ones(one.n_observations) if one.weights is None else one.weights for one in (self, new))

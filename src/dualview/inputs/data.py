@@ -1,7 +1,8 @@
 """The data of a fit: features X (U, D), a behavior, or both, of the same users."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from dualview.behaviors import Behavior, SeveralBehaviors
 from dualview.behaviors.base import check_inherits
 from dualview.behaviors.naming import is_several
 from dualview.columns import Cells, Columns
-from dualview.errors import DataWarning, InputError
+from dualview.errors import DataWarning, DegenerateError, InputError
 from dualview.inputs.cells import cell_coords, checked_table, warn_of_empty_rows
 from dualview.inputs.features import feature_names, repeated_rows, repeats_text, row_ids
 from dualview.inputs.several_tables import comes_as_tables, joined_tables, table_of
@@ -69,12 +70,17 @@ class Data:
                 raise InputError(f"The name of a {kind} has a NUL character: {odd[0]!r}. Give it another name.")
         return coords
 
-    def with_repeats(self, message: str) -> str:
-        """The message of a fit that failed, with the users who have the same features, where there are any."""
+    @contextmanager
+    def named_in_errors(self) -> Iterator[None]:
+        """Inside, a DegenerateError names the users who have the same features, where there are any."""
+        try:
+            yield
+        except DegenerateError as error:
+            raise DegenerateError(f"{error}{self._repeats_text()}") from error
+
+    def _repeats_text(self) -> str:
         sets = [] if self.features is None or self.cells is not None else repeated_rows(self.features)
-        if not sets:
-            return message
-        return f"{message} {repeats_text(sets, self.users)} A cluster of them can shrink onto one point."
+        return f" {repeats_text(sets, self.users)} A cluster of them can shrink onto one point." if sets else ""
 
 
 def checked_data(estimator: Any, X: Any, y: Any) -> Data:

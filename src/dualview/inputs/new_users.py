@@ -16,7 +16,7 @@ from dualview.errors import InputError
 from dualview.inputs.features import checked_features, feature_names, row_ids, warn_of_projection
 from dualview.inputs.several_tables import comes_as_tables, joined_tables
 from dualview.posterior import Posterior
-from dualview.posterior.candidates import Features
+from dualview.posterior.feature_rows import Features
 from dualview.posterior.user_cells import UserCells
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dualview.posterior.partition import Labels
 
 if TYPE_CHECKING:
-    from dualview.posterior.posterior import Posterior
+    from dualview.posterior.partition_estimates import PartitionEstimates
 
 _MOST_NAMED = 5
 
@@ -27,7 +27,7 @@ def table(looks: Labels, acts: Labels) -> pd.DataFrame:
     return pd.crosstab(pd.Series(looks, name="looks"), pd.Series(acts, name="acts"))
 
 
-def disagreements(post: "Posterior", least: float) -> pd.DataFrame:
+def disagreements(post: "PartitionEstimates", least: float) -> pd.DataFrame:
     """Users whose labels differ with at least this probability, and in the estimate: user, looks, acts, probability."""
     if "z_tables" in post:
         assert post.layout is not None
@@ -40,14 +40,14 @@ def disagreements(post: "Posterior", least: float) -> pd.DataFrame:
     return _disagreeing(post, least, post.flat("z"), post.partition())
 
 
-def _looks(post: "Posterior", table: str | None) -> NDArray[Any]:
+def _looks(post: "PartitionEstimates", table: str | None) -> NDArray[Any]:
     """Labels by features in all draws, (S, U)."""
     if table is None or post.layout is None:
         return post.flat("z")
     return np.asarray(post.flat("z_tables")[:, post.layout.names.index(table)])
 
 
-def _disagreeing(post: "Posterior", least: float, looks: NDArray[Any], estimate: Labels) -> pd.DataFrame:
+def _disagreeing(post: "PartitionEstimates", least: float, looks: NDArray[Any], estimate: Labels) -> pd.DataFrame:
     apart = (looks != post.flat_acts).mean(axis=0)
     table = {"looks": estimate, "acts": post.behavior_partition(), "probability": apart}
     found = pd.DataFrame({"user": post.tree["posterior"].coords["user"].values, **table})
@@ -55,7 +55,7 @@ def _disagreeing(post: "Posterior", least: float, looks: NDArray[Any], estimate:
     return chosen.sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def text(post: "Posterior", noun: str = "cluster") -> str | None:
+def text(post: "PartitionEstimates", noun: str = "cluster") -> str | None:
     """How many users act as they look, and which do not; None where the fit did not ask."""
     if "agreement" not in post:
         return None
@@ -66,7 +66,7 @@ def text(post: "Posterior", noun: str = "cluster") -> str | None:
     return " ".join(_text(post, noun, table, found[found["table"] == table]) for table in post.layout.names)
 
 
-def _text(post: "Posterior", noun: str, table: str | None, found: pd.DataFrame) -> str:
+def _text(post: "PartitionEstimates", noun: str, table: str | None, found: pd.DataFrame) -> str:
     """The same of one table of features."""
     same = (_looks(post, table) == post.flat_acts).mean(axis=1)
     low, high = np.quantile(same, [0.025, 0.975])
@@ -88,7 +88,7 @@ def _text(post: "Posterior", noun: str, table: str | None, found: pd.DataFrame) 
     return f"{first} {len(found)} of {post.n_users} probably do not: {'; '.join(named)}{more}."
 
 
-def _share(post: "Posterior", table: str | None) -> str:
+def _share(post: "PartitionEstimates", table: str | None) -> str:
     shares = post.flat("agreement")
     if table is not None and post.layout is not None:
         shares = shares[:, post.layout.names.index(table)]

@@ -15,8 +15,9 @@ from scipy.special import logsumexp
 from dualview.behaviors import Behavior
 from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence
 from dualview.errors import InputError
-from dualview.posterior.candidates import Candidates, Features
+from dualview.posterior.candidates import Candidates
 from dualview.posterior.disagreement import Customers, Rows
+from dualview.posterior.feature_rows import Features
 from dualview.posterior.left_out import LatentPriors
 from dualview.posterior.new_users import updated
 from dualview.posterior.posterior import Posterior
@@ -48,7 +49,7 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
     candidates = Candidates(post)
     rows = _Rows(candidates, chosen, post.flat("noise_precision") if "noise_precision" in post else None)
     x = _features(post)
-    candidates.require_cells(x)
+    candidates.link.require_cells(x)
     evidence = None
     if behavior is not None:
         priors = LatentPriors(post)
@@ -139,8 +140,9 @@ class _Rows:
 
     def log_observations(self, evidence: Evidence | SampledEvidence, x: Features | None) -> Array:
         """ln p(observations of a user | row), its latent vector integrated out."""
-        means, covariances = (part[self._kept] for part in self._all.latent)
-        shifts = self._all.row_shifts(x)[:, 0]
+        latent = self._all.latent
+        means, covariances = latent.means[self._kept], latent.covariances[self._kept]
+        shifts = self._all.link.by_row(x)[:, 0]
         means = means + (shifts if len(shifts) == 1 else shifts[self._kept])
         if isinstance(evidence, SampledEvidence):
             return self._by_nodes(evidence, means)
@@ -155,7 +157,7 @@ class _Rows:
 
     def _by_nodes(self, evidence: SampledEvidence, means: Array) -> Array:
         nodes, log_weights = _nodes(means.shape[1])
-        roots = self._all.roots[self._kept]
+        roots = self._all.latent.roots[self._kept]
         values = [evidence.log_likelihood(0, self._draw, means + roots @ node) for node in nodes]
         return np.asarray(logsumexp(np.array(values) + log_weights[:, None], axis=0))
 

@@ -16,7 +16,8 @@ from scipy.special import logsumexp
 from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence, UserNoise
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import NormalMixture
-from dualview.posterior.candidates import MOST_CELLS, SEED, Candidates, Features, OpenedFeatures, gaussians_of
+from dualview.posterior.candidates import SEED, Candidates
+from dualview.posterior.feature_rows import MOST_CELLS, Features, OpenedFeatures, gaussians_of
 from dualview.posterior.fresh import Component
 from dualview.posterior.predictive import VectorMixture, VectorParts, WeightedDraws
 from dualview.posterior.stacked import log_determinants, solved, times
@@ -91,11 +92,11 @@ class ClustersOf(NamedTuple):
 
     def cells(self) -> Array:
         """The user's Gaussian cells, those that are not exact drawn in the rows, (n, D)."""
-        return self.candidates.drawn_cells(self.rng, self.rows, self.x)
+        return self.candidates.features.drawn_cells(self.rng, self.rows, self.x)
 
     def levels(self, column: int) -> tuple[Array, Array]:
         """Probabilities of a nominal column's levels in the rows, (n, L), and over all rows by their weights, (L,)."""
-        shares = self.candidates.level_probabilities(column)
+        shares = self.candidates.features.level_probabilities(column)
         return shares[self.rows], self.weights @ shares
 
 
@@ -111,7 +112,8 @@ class NewUsers:
         self._evidence = evidence
         self._warned = False
         self._customers = candidates.customers(candidates.weight, candidates.total)
-        n_rows, n_numbers = len(candidates.draw), 1 + candidates.n_latent + candidates.n_latent**2
+        n_dims = candidates.latent.n_dims
+        n_rows, n_numbers = len(candidates), 1 + n_dims + n_dims**2
         self._log_features: Callable[[int], Array] = lru_cache(max(1, _KEPT // n_rows))(self._log_features_of)
         self._imputed: Callable[[int, tuple[int, ...]], Imputed] = lru_cache(
             max(1, _KEPT // (2 * n_numbers * candidates.n_draws))
@@ -123,7 +125,7 @@ class NewUsers:
 
     @property
     def n_rows(self) -> int:
-        return len(self._candidates.draw)
+        return len(self._candidates)
 
     @property
     def draw(self) -> NDArray[np.int64]:
@@ -177,7 +179,8 @@ class NewUsers:
 
     def _observed(self, users: slice) -> tuple[Array, Array, Array]:
         """ln p(observations of some users | row), (R, J), and their latent vectors' distribution given these."""
-        means, covariances = (part[:, None] for part in self._candidates.latent)
+        latent = self._candidates.latent
+        means, covariances = latent.means[:, None], latent.covariances[:, None]
         if isinstance(self._evidence, SampledEvidence):
             means, log_likelihood = self._sampled(users)
             return log_likelihood, means, np.zeros((1, 1, *covariances.shape[2:]))
@@ -193,13 +196,13 @@ class NewUsers:
     def _shifted(self, users: slice) -> Array:
         """What a link adds to some users' latent vectors in each row, (R, J, q)."""
         x = None if self._x is None else self._x[users]
-        self._candidates.require_cells(x)
-        return self._candidates.row_shifts(x)
+        self._candidates.link.require_cells(x)
+        return self._candidates.link.by_row(x)
 
     def _sampled(self, users: slice) -> tuple[Array, Array]:
         """A latent vector of each user drawn in each row, (R, J, q), and ln p(observations | it), (R, J)."""
         assert isinstance(self._evidence, SampledEvidence)
-        means, roots = self._candidates.latent[0], self._candidates.roots
+        means, roots = self._candidates.latent.means, self._candidates.latent.roots
         vectors, log_likelihoods = [], []
         for j in range(*users.indices(self._n)):
             noise = np.random.default_rng([SEED, j]).standard_normal((*means.shape, 1))
@@ -266,7 +269,7 @@ class NewUsers:
 
     def latent(self) -> NormalMixture | VectorMixture | WeightedDraws:
         """Predictive distribution of each user's latent vector."""
-        self._candidates.require_cells(self._x)
+        self._candidates.link.require_cells(self._x)
 
         def parts(users: slice) -> VectorParts:
             known = self.given(users)
@@ -274,7 +277,7 @@ class NewUsers:
             shape = (*known.log_weights.shape, known.means.shape[-1])
             return VectorParts(known.log_weights, np.broadcast_to(known.means, shape), known.covariances)
 
-        n_dims = self._candidates.latent[0].shape[1]
+        n_dims = self._candidates.latent.means.shape[1]
         if isinstance(self._evidence, SampledEvidence):
             log_weights, means, _ = parts(slice(0, self._n))
             return WeightedDraws(means[..., 0] if n_dims == 1 else means, log_weights)
@@ -301,12 +304,14 @@ class NewUsers:
                 "behavior: predict them for one new user at a time, or fit with agreement=None."
             )
         fresh_look, fresh_act = ~rows.known, ~rows.known
-        latent_means, latent_covariances = (part.copy() for part in rows.latent)
-        if rows.pooled:  # two who meet in a fresh cluster have the same vector there
-            latent_means += times(rows.roots, rng.standard_normal(latent_means.shape))
+        latent_means, latent_covariances = rows.latent.means.copy(), rows.latent.covariances.copy()
+        if rows.latent.is_shared:  # two who meet in a fresh cluster have the same vector there
+            latent_means += times(rows.latent.roots, rng.standard_normal(latent_means.shape))
             latent_covariances[:] = 0.0
         log_density = np.zeros(rows.n_draws)
-        means, covariances = (np.empty((len(members), rows.n_draws, *part.shape[1:])) for part in rows.latent)
+        means, covariances = (
+            np.empty((len(members), rows.n_draws, *part.shape[1:])) for part in (latent_means, latent_covariances)
+        )
         places = np.empty((len(members), rows.n_draws), dtype=np.int64)
         taken: list[tuple[NDArray[np.int64], OpenedFeatures]] = []
         for position, j in enumerate(members):
@@ -314,7 +319,7 @@ class NewUsers:
             likelihood = self._log_features(int(j)).copy()
             for opened_rows, opened in taken:
                 assert x is not None
-                likelihood[opened_rows] = rows.log_opened(x, opened_rows, opened)
+                likelihood[opened_rows] = rows.features.log_opened(x, opened_rows, opened)
             chosen, log_sums = _choose(rng, rows, arrivals.weight, likelihood)
             log_density += log_sums - np.log(arrivals.total)
             arrivals.seat(chosen, np.ones(rows.n_draws, dtype=np.bool_))
@@ -325,13 +330,13 @@ class NewUsers:
             means[position], covariances[position] = latent_means[acting] + shift, latent_covariances[acting]
             new = fresh_look[chosen]
             if position + 1 < len(members) and new.any():
-                features = rows.opened_features(rng, chosen[new], x, None if values is None else values[new])
+                features = rows.features.opened(rng, chosen[new], x, None if values is None else values[new])
                 if features is not None:
                     taken.append((chosen[new], features))
             fresh_look[chosen] = False
             new = fresh_act[acting]
             if position + 1 < len(members) and new.any():
-                latent = rows.opened_latent(rng, acting[new])
+                latent = rows.latent.opened(rng, acting[new])
                 if latent is not None:
                     means[position, new], covariances[position, new] = latent.first + shift[new], 0.0
                     latent_means[acting[new]], latent_covariances[acting[new]] = latent.means, latent.covariances
@@ -350,17 +355,17 @@ class NewUsers:
         And, where it follows cells that are not exact, all its cells (N, D), which are drawn for it.
         """
         rows = self._candidates
-        if not isinstance(x, UserCells) or x.units is None or x.complete[0] or not rows.has_link:
-            return None, rows.shifts(x)[:, 0]
-        gaussians = rows.gaussians(chosen)
+        if not isinstance(x, UserCells) or x.units is None or x.complete[0] or not rows.link.has_slopes:
+            return None, rows.link.by_draw(x)[:, 0]
+        gaussians = rows.features.gaussians(chosen)
         for opened_rows, opened in taken:
             assert opened.component is not None
             met, own, other = np.intersect1d(chosen, opened_rows, return_indices=True)
             if len(met):
                 found = gaussians_of(Component(opened.component.means[other], opened.component.factors[other]))
                 gaussians.means[own], gaussians.roots[own] = found
-        values = rows.drawn_cells(rng, chosen, x, gaussians)
-        return values, rows.shifts_of(np.arange(rows.n_draws), values, x)
+        values = rows.features.drawn_cells(rng, chosen, x, gaussians)
+        return values, rows.link.of_values(np.arange(rows.n_draws), values, x)
 
 
 def _choose(rng: np.random.Generator, rows: Candidates, weight: Array, likelihood: Array) -> tuple[NDArray[np.int64], Array]:

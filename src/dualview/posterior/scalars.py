@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from dualview.posterior.posterior import Posterior
+    from dualview.posterior.fit_facts import FitFacts
 
 Array = NDArray[np.float64]
 Pairs = list[tuple[int, int]]
@@ -27,7 +27,7 @@ def anchor_pairs(z: NDArray[np.integer], n_pairs: int = 4, n_looked_at: int = 20
     return pairs
 
 
-def scalars(post: "Posterior", n_anchors: int) -> dict[str, Array]:
+def scalars(post: "FitFacts", n_anchors: int) -> dict[str, Array]:
     """By name, each (chain, draw): α, clusters, noise, base parameters, log joint, latent coefficients, pairs together."""
     anchored = _some_of(post, "features.cells", n_anchors)
     for name in post.names:
@@ -41,7 +41,7 @@ def _own_name(name: str) -> str:
     return name.split(".")[-1]
 
 
-def _of_agreement(post: "Posterior") -> dict[str, Array]:
+def _of_agreement(post: "FitFacts") -> dict[str, Array]:
     """The share of users who agree, and whether users act alike who do so in some draws only; nothing where all agree."""
     if "agrees" not in post or post.summary is not None:
         return {}
@@ -57,7 +57,7 @@ def _of_agreement(post: "Posterior") -> dict[str, Array]:
     return result
 
 
-def _users(post: "Posterior") -> tuple[NDArray[np.integer], Array | None, NDArray[np.integer]]:
+def _users(post: "FitFacts") -> tuple[NDArray[np.integer], Array | None, NDArray[np.integer]]:
     """Clusters (chain, draw, user), latent vectors (chain, draw, user, q) or None, and which users: of a summary, some."""
     summary = post.summary
     if summary is not None and "z" in summary:
@@ -85,7 +85,7 @@ def _of_users(z: NDArray[np.integer], latent: Array | None, places: NDArray[np.i
     return result
 
 
-def _some_of(post: "Posterior", name: str, n_anchors: int) -> dict[str, Array]:
+def _some_of(post: "FitFacts", name: str, n_anchors: int) -> dict[str, Array]:
     """Some of many numbers, spread evenly; none of a summary, which has no draw of them for most iterations."""
     if name not in post or post.summary is not None:
         return {}
@@ -94,7 +94,7 @@ def _some_of(post: "Posterior", name: str, n_anchors: int) -> dict[str, Array]:
     return {f"{name}[{i}]": drawn[..., i] for i in chosen}
 
 
-def _common(post: "Posterior") -> dict[str, Array]:
+def _common(post: "FitFacts") -> dict[str, Array]:
     """What all users have in common."""
     result: dict[str, Array] = {}
     skipped = {"z", "z_behavior", "z_tables", "agrees", "latent", "features.cells"}

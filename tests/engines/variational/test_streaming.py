@@ -9,6 +9,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
+from dualview.behaviors import Behavior
 from dualview.engines.variational.ascent import ascend
 from dualview.engines.variational.engine import VariationalEngine
 from dualview.engines.variational.entering import entered, new_users_apart
@@ -216,6 +217,26 @@ NAMED = dv.SharedOutcome(np.eye(3), [1.0, 2.0, 3.0], users=IDS)
 def test_what_cannot_be_appended_is_an_error(data: Data, X, y, text: str) -> None:
     with pytest.raises(InputError, match=text):
         appended(_fitted_to(2), data, X, y)
+
+
+@pytest.mark.parametrize(
+    ("behavior", "text"),
+    [
+        (dv.SharedOutcome(np.eye(3), np.ones(3), groups={"section": ["a", "b", "a"]}), "A SharedOutcome with groups cannot"),
+        (
+            dv.UserRegression([0, 1], [[1.0], [1.0]], [1.0, 2.0], common=[[1.0], [3.0]]),
+            "A UserRegression with effects outside the mixture cannot",
+        ),
+        (
+            dv.UserRegression([0, 1], [[1.0], [1.0]], [1.0, 2.0], standard_errors=[1.0, 1.0]),
+            "A UserRegression whose outcomes are not exact numbers, or have standard errors, cannot",
+        ),
+    ],
+)
+def test_a_behavior_that_takes_no_more_says_what_to_do(behavior: Behavior, text: str) -> None:
+    advice = r" take in more observations \(partial_fit\): call fit with all of them\.$"
+    with pytest.raises(InputError, match=f"^{text}{advice}"):
+        behavior.extended(None, 1)
 
 
 def test_threads_that_are_known_are_not_taken_twice() -> None:

@@ -1,0 +1,40 @@
+"""A fit by Markov chains: how many, how long, who is told of them, and a posterior of their draws."""
+
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from dualview.chains.chain import Chain, Progress
+from dualview.chains.chains import run_chains
+from dualview.chains.progress import Bar, Watcher
+from dualview.chains.run_folder import RunFolder
+from dualview.chains.schedule import schedule_of
+from dualview.engines.gibbs import GibbsEngine
+from dualview.engines.starts import Start
+from dualview.inputs.modelled import Modelled
+from dualview.inputs.parameters import settings_of
+from dualview.posterior import Posterior
+from dualview.posterior.judge import Judge
+
+_LOOKS = 4  # at chains of fixed length, where somebody watches
+
+
+def sampled(estimator: Any, fit: Modelled, start: Start, folder: RunFolder | None, seed: np.random.SeedSequence) -> Posterior:
+    """The posterior of draws from chains, which are saved in the folder, where there is one."""
+    watched = estimator.progress is True or isinstance(estimator.progress, Watcher)
+    schedule = schedule_of(settings_of(estimator), fit.data.n_users, _LOOKS if watched else 0)
+    engine = GibbsEngine(int(estimator.n_auxiliary))
+    chains = [
+        Chain(index, child, fit.model, engine, start, schedule, folder, float(estimator.checkpoint_interval))
+        for index, child in enumerate(seed.spawn(estimator.n_chains))
+    ]
+    with contextlib.ExitStack() as stack:
+        progress: Progress | None = None
+        if estimator.progress is True:
+            progress = stack.enter_context(Bar(estimator.n_chains, schedule, estimator.max_time))
+        elif estimator.progress:
+            progress = estimator.progress
+        judge = Judge(fit.posterior, progress if isinstance(progress, Watcher) else None)
+        drawn = run_chains(chains, estimator.n_jobs, progress, judge, estimator.max_time)
+    return fit.posterior(*drawn)
