@@ -125,8 +125,10 @@ def remove(projection, directions):
 
 
 @compiled
-def score_seen(table, offset, first, end, column, mean, factor, vectors, cells):
-    """In place on the table: + ln p(what is not missing | component), for users who miss cells, up to a constant of the user.
+def score_seen(scores, first, mean, factor, vectors, cells):
+    """In place on the scores (n,) of users from the first on: + ln p(what is not missing | component), where they miss cells.
+
+    Up to a constant of the user.
 
     With F Q the rows of A that are missing: ln |T| − ln |F| − |p − Qᵀ Q p|²/2 + (|M| − D) ln 2π / 2, p = Tᵀ(x̃ − μ). What the
     missing cells hold has no part in it: it is taken out of p, not out of the square of p, which may be larger by far.
@@ -137,7 +139,7 @@ def score_seen(table, offset, first, end, column, mean, factor, vectors, cells):
     for d in range(n_dims):
         data_row(d, cells.inverse, factor, rows[d])
         height += log_root(factor[d, d])
-    for u in range(first, end):
+    for u in range(first, first + scores.shape[0]):
         n = cells.n_missing[u]
         if n == 0:
             continue
@@ -152,7 +154,7 @@ def score_seen(table, offset, first, end, column, mean, factor, vectors, cells):
             for i in range(n):
                 total -= math.log(pivots[i, i])
             total -= 0.5 * dot(projection, projection)
-        table[column, u - offset] += total
+        scores[u - first] += total
 
 
 @compiled

@@ -36,7 +36,7 @@ def score(table, offset, first, end, column, view):
         if n_missing[u] > 0:
             table[column, u - offset] = before[u - first]
     mean, factor = view.components.means[column], view.components.factors[column]
-    score_seen(table, offset, first, end, column, mean, factor, view.vectors, view.cells)
+    score_seen(table[column, first - offset : end - offset], first, mean, factor, view.vectors, view.cells)
 
 
 @in_place
