@@ -121,7 +121,8 @@ def memory(n_users: int, n_threads: int, megabytes: int, seconds: int) -> str:
 
     with tempfile.TemporaryDirectory() as folder:
         limit = megabytes * 1_000_000
-        shards, _ = written(Path(folder) / "forum", n_users, n_threads, 64)
+        n_shards = -(-40 * n_threads * (12 * N_PARTICIPANTS + 16) // limit)  # a worker has several times a shard in memory
+        shards, _ = written(Path(folder) / "forum", n_users, n_threads, n_shards)
         shards = dv.Shards(shards.folder, cache=limit // 8)
         size = sum(entry.n_bytes for entry in (*shards.users, *shards.threads))
         options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": limit, "dashboard_address": None}

@@ -17,6 +17,8 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from dualview.engines.variational.sharded import work
 from dualview.engines.variational.sharded.keeper import Source
 from dualview.engines.variational.sharded.work import Task
@@ -25,6 +27,7 @@ from dualview.numerics import parallel
 
 MOST_DEATHS = 3  # of workers with the same tasks
 _ROUNDS_AHEAD = 2  # rounds of tasks that are under way
+_IN_ONE_GO = 16_000_000  # bytes of arguments and results that a worker has in its memory besides the shards
 
 
 class Crew(ABC):
@@ -63,37 +66,52 @@ class Alone(Crew):
 class Round(NamedTuple):
     """Tasks under way: for each worker, where its tasks are among those of the round, and what will have their results."""
 
-    n_tasks: int
+    tasks: list[Task]
     parts: list[tuple[list[int], Any]]
 
 
 class Team(Crew):
-    """Several workers. Each does the same shards every time, a few in one go."""
+    """Several workers. Each does the same shards every time: a few in one go, where their arguments and results are small."""
 
     n_workers: int
-    at_once = 1  # tasks of a worker in one go
+    at_once = 1  # tasks of a worker in one go, at the most
+
+    def __init__(self) -> None:
+        self._n_bytes: dict[Any, int] = {}  # by function, of one task's argument and result
 
     def run(self, source: Source, tasks: Iterable[Task]) -> Iterator[Any]:
         left, rounds = iter(tasks), deque[Round]()
         while True:
-            while len(rounds) < _ROUNDS_AHEAD and (some := list(islice(left, self.n_workers * self.at_once))):
+            while len(rounds) < _ROUNDS_AHEAD and (some := self._some(left)):
                 rounds.append(self._begin(source, some))
             if not rounds:
                 return
             yield from self._finish(rounds.popleft())
+
+    def _some(self, left: Iterator[Task]) -> list[Task]:
+        """The tasks of the next round: one for each worker, until it is known how large such tasks are."""
+        first = next(left, None)
+        if first is None:
+            return []
+        size = self._n_bytes.get(first.function, _IN_ONE_GO)
+        each = min(self.at_once, max(1, _IN_ONE_GO // max(1, size)))
+        return [first, *islice(left, self.n_workers * each - 1)]
 
     def _begin(self, source: Source, tasks: list[Task]) -> Round:
         places: dict[int, list[int]] = {}
         for place, task in enumerate(tasks):
             places.setdefault(task.number % self.n_workers, []).append(place)
         parts = [(own, self.submit(worker, source, [tasks[i] for i in own])) for worker, own in places.items()]
-        return Round(len(tasks), parts)
+        return Round(tasks, parts)
 
     def _finish(self, begun: Round) -> list[Any]:
-        results: list[Any] = [None] * begun.n_tasks
+        results: list[Any] = [None] * len(begun.tasks)
         for places, pending in begun.parts:
             for place, result in zip(places, self.result(pending), strict=True):
                 results[place] = result
+        for task, result in zip(begun.tasks, results, strict=True):
+            size = n_bytes(task.argument) + n_bytes(result)
+            self._n_bytes[task.function] = max(size, self._n_bytes.get(task.function, 0))
         return results
 
     @abstractmethod
@@ -105,10 +123,18 @@ class Team(Crew):
         """Wait for what they return."""
 
 
+def n_bytes(value: Any) -> int:
+    """Of the arrays in it, which are all that may be large."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    return sum(map(n_bytes, value)) if isinstance(value, tuple | list) else 0
+
+
 class Processes(Team):
     """Processes on this machine, which share its cores; or with so many threads each."""
 
     def __init__(self, n_workers: int, n_threads: int | None = None) -> None:
+        super().__init__()
         self.n_workers = n_workers
         n_threads = max(1, parallel.n_cores() // n_workers) if n_threads is None else n_threads
         self._workers = [_Process(n_workers, n_threads) for _ in range(n_workers)]

@@ -38,6 +38,7 @@ class DaskCrew(Team):
     at_once = 8  # a task costs the scheduler about a millisecond, whatever is in it
 
     def __init__(self, client: Any) -> None:
+        super().__init__()
         self.client = client
         self._sources: dict[str, Source] = {}
         self._addresses = self._workers()
@@ -60,7 +61,7 @@ class DaskCrew(Team):
             address = self._addresses[worker % len(self._addresses)]
             try:
                 sent = self.client.scatter([parcel], workers=[address], hash=False)[0]
-            except (OSError, ValueError) as error:  # nobody listens there, or it is no worker any more
+            except (OSError, ValueError, KeyError) as error:  # nobody listens there, or it is no worker any more
                 if time.monotonic() > until:
                     raise DualViewError(f"No worker of the Dask cluster could be reached for {_PATIENCE:.0f} s.") from error
                 time.sleep(1.0)

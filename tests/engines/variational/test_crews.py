@@ -1,0 +1,87 @@
+"""Teams of workers: how much they are given in one go, and workers that are gone."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dualview.engines.variational.sharded import crews, dask_crew
+from dualview.engines.variational.sharded.crews import Team, n_bytes
+from dualview.engines.variational.sharded.dask_crew import DaskCrew
+from dualview.engines.variational.sharded.keeper import Source
+from dualview.engines.variational.sharded.work import Task
+from dualview.errors import DualViewError
+
+SOURCE = Source("some fit", "some folder", None)
+
+
+class Pretended(Team):
+    """Two workers who return what they are given, and write down how many tasks they are sent."""
+
+    n_workers, at_once = 2, 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[int] = []
+
+    def submit(self, worker: int, source: Source, tasks: Sequence[Task]) -> list[Any]:  # noqa: ARG002
+        self.sent.append(len(tasks))
+        return [task.argument for task in tasks]
+
+    def result(self, pending: list[Any]) -> list[Any]:
+        return pending
+
+
+def function(*_: Any) -> None:
+    """Named in tasks, never called."""
+
+
+@pytest.mark.parametrize(("size", "most"), [(8, 8), (1_000_000, 1), (200_000, 5)])
+def test_a_worker_is_given_as_much_as_there_is_room_for(size: int, most: int) -> None:
+    team = Pretended()
+    for _ in range(2):  # how large tasks are is known from the first time on
+        team.sent.clear()
+        tasks = [Task(function, number, np.full(size, float(number))) for number in range(40)]
+        results = list(team.run(SOURCE, tasks))
+        assert [result[0] for result in results] == list(range(40))
+    assert max(team.sent) == most
+    assert 2 * size * 8 * most <= crews._IN_ONE_GO or most == 1
+
+
+def test_sizes_of_arguments() -> None:
+    assert n_bytes((np.zeros(3), [np.zeros(2), "text"], 5)) == 40
+
+
+class Forgetful:
+    """A Dask client whose first worker is gone when it is sent something."""
+
+    def __init__(self, always: bool) -> None:
+        self.always, self.asked = always, 0
+
+    def nthreads(self) -> dict[str, int]:
+        self.asked += 1
+        return {"tcp://gone": 1} if self.always or self.asked == 1 else {"tcp://here": 1}
+
+    def scatter(self, parcels: list[Any], workers: list[str], hash: bool) -> list[Any]:  # noqa: ARG002
+        if workers == ["tcp://gone"]:
+            raise KeyError("tcp://gone")
+        return parcels
+
+    def submit(self, *_: Any, workers: list[str], **__: Any) -> Any:
+        return SimpleNamespace(workers=workers)
+
+
+def test_a_worker_that_the_scheduler_has_forgotten_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_crew.time, "sleep", lambda _: None)
+    pending = DaskCrew(Forgetful(always=False)).submit(0, SOURCE, [])
+    assert pending.result.workers == ["tcp://here"]
+
+
+def test_a_cluster_without_workers_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_crew.time, "sleep", lambda _: None)
+    monkeypatch.setattr(dask_crew, "_PATIENCE", 0.01)
+    crew = DaskCrew(Forgetful(always=True))
+    with pytest.raises(DualViewError, match=r"No worker of the Dask cluster could be reached for .* s\."):
+        crew.submit(0, SOURCE, [])
