@@ -23,10 +23,6 @@ MEAN, FACTOR = np.array([0.5, -1.0]), np.array([[1.2, 0.0], [0.5, 0.9]])
 SHARES = (0.5, 0.3, 0.2), (0.6, 0.4)
 
 
-def slow(case: Any) -> Any:
-    return pytest.param(case, marks=pytest.mark.slow)
-
-
 def coarsened(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The first column as it is, the second rounded."""
     low = values.copy()
