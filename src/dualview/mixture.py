@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior
-from dualview.behaviors.several import refuse_several
 from dualview.chains.chain import Progress
 from dualview.chains.seeds import seed_sequence
 from dualview.checks import whole_number
@@ -321,6 +320,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
 
         Diagnostics say whether chains agree; these checks compare the model with its data. Each check has a p-value, or another
         statistic, and the verdict "fine", "look here" (p below 0.01) or "the model is wrong here" (p below 0.001), with advice.
+        Outcomes of several behaviors are checked one behavior at a time; their priors are not.
 
         Parameters
         ----------
@@ -344,7 +344,6 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         check_is_fitted(self, "posterior_")
         whole_number(seed, "seed", 0)
         post = self.posterior_
-        refuse_several(self.behavior_, "check")
         observations = observations_of(post, behavior)
         views = None
         if refit and observations is not None and post.has_features:

@@ -156,12 +156,51 @@ class TestRefused:
             dv.DualViewMixture().fit(X, {"posts": posts(), "constant": dv.SharedOutcome(TOOK_PART, np.ones(15))})
 
     def test_what_takes_one_behavior(self, model: dv.DualViewMixture) -> None:
-        with pytest.raises(InputError, match="check is for a fit of one behavior"):
-            model.check()
         with pytest.raises(InputError, match="fit of one behavior"):
             model.posterior_.to_arviz(["log_likelihood"])
         with pytest.raises(InputError, match="fit of one behavior"):
             model.posterior_.save("run.nc", whole=True)
+
+
+class TestChecks:
+    """A world of the model, and the same with outcomes of one behavior whose noise has heavy tails."""
+
+    @staticmethod
+    def checks(heavy: bool) -> Any:
+        rng = np.random.default_rng(5)
+        group, user = np.repeat([0, 1], 15), np.repeat(np.arange(30), 8)
+        features = 3.0 * group[:, None] + rng.standard_normal((30, 2))
+        dose, latent = rng.standard_normal(240), 2.0 * group + 0.5 * rng.standard_normal(30)
+        noise = rng.standard_cauchy(240) if heavy else rng.standard_normal(240)
+        visits = dv.UserRegression(user, dose[:, None], latent[user] * dose + 0.5 * noise)
+        took_part = (rng.random((80, 30)) < 0.15).astype(float) + np.eye(80, 30)
+        power = group - 0.5 * latent + 0.3 * rng.standard_normal(30)
+        posts = dv.SharedOutcome(took_part, took_part @ power + 0.4 * rng.standard_normal(80))
+        yes = dv.BinaryOutcomes(user, np.ones((240, 1)), (rng.random(240) < np.array([0.2, 0.8])[group][user]).astype(int))
+        model = fitted({"visits": visits, "posts": posts, "yes": yes}, features, n_warmup=100, n_draws=60)
+        return model.check(refit=False)
+
+    def test_of_a_world_of_the_model(self) -> None:
+        checks = self.checks(heavy=False)
+        names = {check.name for check in checks}
+        assert {"outcomes of visits", "outcomes of posts: participants", "outcomes of yes", "behavior inside clusters"} <= names
+        assert {"outcomes of yes: tails", "outcomes", "prior: n_clusters"}.isdisjoint(names)
+        assert set(checks.levels()) == {"outcomes of visits", "outcomes of posts", "outcomes of yes", "features", "behavior"}
+        wrong = [check.name for check in checks if check.verdict == "the model is wrong here"]
+        assert wrong == []
+
+    def test_heavy_tails_are_seen_where_they_are(self) -> None:
+        checks = self.checks(heavy=True)
+        assert checks["outcomes of visits: tails"].verdict == "the model is wrong here"
+        assert checks["outcomes of posts: tails"].verdict == "fine"
+
+
+@pytest.mark.parametrize("make", [posts, regression, answers])
+def test_one_behavior_in_a_list_is_checked_as_alone(make: Any) -> None:
+    alone = fitted(make()).check(refit=False)
+    listed = fitted({"own": make()}).check(refit=False)
+    for check in listed:
+        assert check.p == pytest.approx(alone[check.name.replace("outcomes of own", "outcomes")].p, nan_ok=True)
 
 
 @pytest.mark.parametrize("make", [posts, regression, answers, lambda: regression(noise="cluster")])

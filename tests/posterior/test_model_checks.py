@@ -74,14 +74,13 @@ def test_verdicts_follow_the_p_value() -> None:
 
 def test_residuals_of_a_right_model_are_standard_normal(good: dv.DualViewMixture) -> None:
     found = residuals_of(good.posterior_, good.behavior_)
-    assert found.outcomes is not None
-    assert found.replicates is not None
     assert found.features is not None
     assert found.latent is not None
-    assert found.outcomes.shape == (100, 60)
-    assert abs(found.replicates.mean()) < 0.02
-    assert abs(found.replicates.std() - 1) < 0.02
-    assert abs(found.outcomes.std() - 1) < 0.35
+    outcomes, replicates = found.outcomes["outcomes"], found.replicates["outcomes"]
+    assert outcomes.shape == (100, 60)
+    assert abs(replicates.mean()) < 0.02
+    assert abs(replicates.std() - 1) < 0.02
+    assert abs(outcomes.std() - 1) < 0.35
     assert abs(found.features.std() - 1) < 0.35
 
 

@@ -316,11 +316,14 @@ class SeveralBehaviors(Behavior):
 
     def left_out(self) -> SeveralLeftOut | None:
         """Each observation given all others and the vectors of other behaviors; None where one behavior has none."""
+        found = self.left_out_of_some()
+        return found if len(found.parts) == len(self.parts) else None
+
+    def left_out_of_some(self) -> SeveralLeftOut:
+        """The same, of those behaviors that have one."""
         found = {name: part.left_out() for name, part in self.parts.items()}
         known = {name: own for name, own in found.items() if own is not None}
-        if len(known) < len(found):
-            return None
-        return SeveralLeftOut(known, self.blocks, {name: part.observed for name, part in self.parts.items()})
+        return SeveralLeftOut(known, self.blocks, {name: self.parts[name].observed for name in known})
 
 
 def refuse_several(behavior: Behavior | None, what: str) -> None:

@@ -42,11 +42,13 @@ class SeveralLeftOut(LeftOut):
     outcomes: Mapping[str, Array]
 
     def laws(self, prior: LatentPrior, params: Params, latent: Array) -> SeveralLaws:
-        if prior.precisions is None and len(self.parts) > 1:
-            raise InputError("Observations of several behaviors can be left out only where users have a latent vector each.")
-        found = []
-        for name, part in self.parts.items():
-            block = self.blocks[name]
-            own = prior if len(self.parts) == 1 else block_latent_prior(prior, block, latent)
-            found.append(part.laws(own, own_params(params, name), block.of(latent)))
+        found = [part.laws(*self.given_others(name, prior, params, latent)) for name, part in self.parts.items()]
         return SeveralLaws(found, [np.shape(values) for values in self.outcomes.values()])
+
+    def given_others(self, name: str, prior: LatentPrior, params: Params, latent: Array) -> tuple[LatentPrior, Params, Array]:
+        """Of one behavior the prior of its vectors given those of the others, its parameters, and its vectors."""
+        if prior.precisions is None and len(self.blocks) > 1:
+            raise InputError("Observations of several behaviors can be left out only where users have a latent vector each.")
+        block = self.blocks[name]
+        own = prior if len(self.blocks) == 1 else block_latent_prior(prior, block, latent)
+        return own, own_params(params, name), block.of(latent)

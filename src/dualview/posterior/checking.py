@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior
+from dualview.behaviors import Behavior, SeveralBehaviors
 from dualview.outcomes import BinaryOutcome
 from dualview.posterior.model_checks import (
     Check,
     Checks,
     Context,
+    Outcomes,
     outcome_checks,
     prior_checks,
     size_checks,
@@ -19,7 +20,7 @@ from dualview.posterior.model_checks import (
 )
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.rebuilt import rebuilt_model
-from dualview.posterior.residuals import residuals_of
+from dualview.posterior.residuals import outcomes_of, residuals_of
 
 Array = NDArray[np.float64]
 
@@ -33,18 +34,26 @@ def checks_of(post: Posterior, behavior: Behavior | None, views: Sequence[Poster
     found += size_checks(rng, residuals, context)
     if views is not None:
         found += view_check(views[0]["z"], views[1]["z"], post["z"])
-    tree = post.to_arviz(["log_prior", "log_likelihood"], behavior=behavior)
-    return Checks(found + prior_checks(tree), residuals)
+    if not isinstance(behavior, SeveralBehaviors):
+        found += prior_checks(post.to_arviz(["log_prior", "log_likelihood"], behavior=behavior))
+    return Checks(found, residuals)
 
 
 def _context(post: Posterior, behavior: Behavior | None) -> Context:
     partition, linked = rebuilt_model(post, behavior).partition, "slopes" in post
     if behavior is None:
-        return Context(None, None, False, linked, partition)
-    data = {name: values for name, (_, values) in behavior.constant_data().items()}
-    params = {name: post.flat(name)[:1] for name in behavior.param_names}
-    binary = isinstance(behavior.forecast(behavior, post.flat("latent")[:1], params, 0).outcome, BinaryOutcome)
-    return Context(data.get("n_participants"), _shares(post, behavior), binary, linked, partition)
+        return Context({}, linked, partition)
+    latent, params = post.flat("latent")[:1], {name: post.flat(name)[:1] for name in behavior.param_names}
+    if isinstance(behavior, SeveralBehaviors):
+        forecasts = behavior.forecasts(behavior, latent, params, 0)
+        of_each = {outcomes_of(name): (behavior[name], forecast) for name, forecast in forecasts.items()}
+    else:
+        of_each = {outcomes_of(None): (behavior, behavior.forecast(behavior, latent, params, 0))}
+    found = {}
+    for name, (part, forecast) in of_each.items():
+        participants = part.constant_data().get("n_participants", (None, None))[1]
+        found[name] = Outcomes(participants, _shares(post, part), isinstance(forecast.outcome, BinaryOutcome))
+    return Context(found, linked, partition)
 
 
 def _shares(post: Posterior, behavior: Behavior) -> Array | None:

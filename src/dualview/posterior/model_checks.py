@@ -6,7 +6,7 @@ valid for small p-values whatever the dependence.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -114,9 +114,7 @@ class Checks:
 
         They are distribution functions of standardized outcomes, and of squared distances from cluster centers.
         """
-        found = {}
-        if self.residuals.outcomes is not None:
-            found["outcomes"] = np.asarray(ndtr(self.residuals.outcomes[-1]))
+        found = {name: np.asarray(ndtr(own[-1])) for name, own in self.residuals.outcomes.items()}
         for name, part in (("features", self.residuals.features), ("behavior", self.residuals.latent)):
             if part is not None:
                 found[name] = mahalanobis_levels(part[-1])
@@ -210,25 +208,38 @@ def explained(y: Array, design: Array) -> float:
     return float(1.0 - ((y - fitted) ** 2).sum() / (centred**2).sum())
 
 
-class Context(NamedTuple):
-    """What checks need besides residuals: participants (n,) and shares of clusters (n, C) of each outcome, where known."""
+class Outcomes(NamedTuple):
+    """What checks need to know of outcomes: participants (n,) and shares of clusters (n, C) of each, where known."""
 
     participants: Array | None
     shares: Array | None
     binary: bool
+
+
+class Context(NamedTuple):
+    """What checks need besides residuals; outcomes by the names that they have there."""
+
+    outcomes: Mapping[str, Outcomes]
     linked: bool
     partition: PartitionPrior
 
 
 def outcome_checks(residuals: Residuals, context: Context) -> list[Check]:
     """Checks of standardized outcomes against replicates."""
-    found, null = residuals.outcomes, residuals.replicates
-    if found is None or null is None or found.shape[1] < _FEWEST:
-        return []
+    checks = []
+    for name, found in residuals.outcomes.items():
+        if found.shape[1] >= _FEWEST:
+            checks += [
+                _judged_all(one, found, residuals.replicates[name]) for one in _outcome_statistics(name, context.outcomes[name])
+            ]
+    return checks
+
+
+def _outcome_statistics(name: str, context: Outcomes) -> list[Statistic]:
     transform = "a transformed outcome such as its logarithm"
     statistics = [
         Statistic(
-            "outcomes",
+            name,
             "the distribution of outcomes as predicted from all others (A²)",
             transform,
             lambda x: anderson_darling(ndtr(x)),
@@ -236,10 +247,10 @@ def outcome_checks(residuals: Residuals, context: Context) -> list[Check]:
     ]
     if not context.binary:
         statistics += [
-            Statistic("outcomes: tails", "kurtosis of standardized outcomes", f"{transform}, or look for outliers", kurtosis),
-            Statistic("outcomes: skew", "skewness of standardized outcomes", transform, skewness),
+            Statistic(f"{name}: tails", "kurtosis of standardized outcomes", f"{transform}, or look for outliers", kurtosis),
+            Statistic(f"{name}: skew", "skewness of standardized outcomes", transform, skewness),
             Statistic(
-                "outcomes: outliers",
+                f"{name}: outliers",
                 "the largest standardized outcome",
                 "look at the outcomes farthest out, and leave out errors",
                 largest,
@@ -247,7 +258,7 @@ def outcome_checks(residuals: Residuals, context: Context) -> list[Check]:
         ]
     statistics.append(
         Statistic(
-            "outcomes: order",
+            f"{name}: order",
             "correlation of standardized outcomes with the next",
             "time, or what changes with it, as a covariate",
             serial_correlation,
@@ -257,7 +268,7 @@ def outcome_checks(residuals: Residuals, context: Context) -> list[Check]:
     if people is not None and np.ptp(people) > 0 and not context.binary:
         statistics.append(
             Statistic(
-                "outcomes: participants",
+                f"{name}: participants",
                 "rank correlation of spread and number of participants",
                 "weights that are divided by their sum, or a transformed outcome",
                 lambda x: rank_correlation(np.abs(x), people),
@@ -266,13 +277,13 @@ def outcome_checks(residuals: Residuals, context: Context) -> list[Check]:
     if shares is not None and shares.shape[1] > 1 and not context.binary:
         statistics.append(
             Statistic(
-                "outcomes: noise by cluster",
+                f"{name}: noise by cluster",
                 "share of the variance of squared residuals that clusters explain",
                 'noise="cluster", where each outcome is one user\'s',
                 lambda x: explained(np.log(x**2 + 1e-3)[:, None], shares[:, 1:]),
             )
         )
-    return [_judged_all(one, found, null) for one in statistics]
+    return statistics
 
 
 def vector_checks(rng: np.random.Generator, residuals: Residuals, context: Context) -> list[Check]:

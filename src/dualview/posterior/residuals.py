@@ -6,14 +6,16 @@ vectors integrated out. Cells that are not exact stand where the draw has them. 
 posterior they have the same distribution as under the parameters that the data came from.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior
-from dualview.behaviors.records import LeftOut
+from dualview.behaviors import Behavior, SeveralBehaviors
+from dualview.behaviors.records import LatentPrior, LeftOut, Params
 from dualview.posterior.left_out import LatentPriors
 from dualview.posterior.observed_cells import complete_features
 from dualview.posterior.posterior import Posterior
@@ -30,12 +32,13 @@ _MOST_CELLS = 2_000_000  # replicates × observations
 class Residuals:
     """In S draws: of outcomes (S, n) with replicates (R, n), of features (S, U, D), of latent vectors (S, U, q).
 
-    None where there is none. z (S, U): the clusters. alpha (S,), where there is a concentration.
+    None where there is none. outcomes and replicates are by name: "outcomes", or "outcomes of NAME" for each of several
+    behaviors. z (S, U): the clusters. alpha (S,), where there is a concentration.
     """
 
     z: NDArray[np.int64]
-    outcomes: Array | None = None
-    replicates: Array | None = None
+    outcomes: Mapping[str, Array] = field(default_factory=dict)
+    replicates: Mapping[str, Array] = field(default_factory=dict)
     features: Array | None = None
     latent: Array | None = None
     alpha: Array | None = None
@@ -61,10 +64,35 @@ def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> R
             shifts = LatentPriors(post).shifts(draws)
             means, factors = (post.components[f"behavior.{part}"][acting] for part in ("means", "factors"))
             found["latent"] = _standardised(units.to_working(vectors - shifts), means, factors)
-        left_out = behavior.left_out()
-        if left_out is not None:
-            found["outcomes"], found["replicates"] = _of_outcomes(rng, post, behavior, left_out, draws)
+        made = {name: _of_outcomes(rng, post, behavior, part, draws) for name, part in _parts(behavior).items()}
+        found["outcomes"] = {name: own for name, (own, _) in made.items()}
+        found["replicates"] = {name: again for name, (_, again) in made.items()}
     return Residuals(**found)
+
+
+class _Part(NamedTuple):
+    """The observations of one behavior, how they are left out, and what of a draw is known to them."""
+
+    observed: Array
+    left_out: LeftOut
+    known: Callable[[LatentPrior, Params, Array], tuple[LatentPrior, Params, Array]]
+
+
+def outcomes_of(name: str | None) -> str:
+    """What checks call the outcomes of a behavior; name: that among several."""
+    return "outcomes" if name is None else f"outcomes of {name}"
+
+
+def _parts(behavior: Behavior) -> dict[str, _Part]:
+    """Each behavior whose observations can be left out one at a time."""
+    if isinstance(behavior, SeveralBehaviors):
+        each = behavior.left_out_of_some()
+        return {
+            outcomes_of(name): _Part(each.outcomes[name], part, partial(each.given_others, name))
+            for name, part in each.parts.items()
+        }
+    left_out = behavior.left_out()
+    return {} if left_out is None else {outcomes_of(None): _Part(behavior.observed, left_out, lambda *draw: draw)}
 
 
 def _standardised(vectors: Array, means: Array, factors: Array) -> Array:
@@ -73,21 +101,22 @@ def _standardised(vectors: Array, means: Array, factors: Array) -> Array:
 
 
 def _of_outcomes(
-    rng: np.random.Generator, post: Posterior, behavior: Behavior, left_out: LeftOut, draws: NDArray[np.intp]
+    rng: np.random.Generator, post: Posterior, behavior: Behavior, part: _Part, draws: NDArray[np.intp]
 ) -> tuple[Array, Array]:
     """Standardized outcomes (S, n), and those of replicates (R, n): of outcomes drawn anew under the same draws."""
     priors, params = LatentPriors(post), {name: post.flat(name) for name in behavior.param_names}
     latent = post.flat("latent").reshape(post.n_chains * post.n_draws, post.n_users, -1)
-    n_replicates = max(len(draws), min(_N_REPLICATES, _MOST_CELLS // len(behavior.observed)))
+    n_replicates = max(len(draws), min(_N_REPLICATES, _MOST_CELLS // len(part.observed)))
     found, replicates = [], []
     for place, draw in enumerate(draws):
-        prior, own = priors[int(draw)], {name: values[draw] for name, values in params.items()}
-        found.append(left_out.laws(prior, own, latent[draw]).standardised(rng, behavior.observed))
+        drawn = priors[int(draw)], {name: values[draw] for name, values in params.items()}, latent[draw]
+        prior, own, vectors = part.known(*drawn)
+        found.append(part.left_out.laws(prior, own, vectors).standardised(rng, part.observed))
         for _ in range(n_replicates * (place + 1) // len(draws) - n_replicates * place // len(draws)):
-            again = left_out.replicate(rng, prior, own)
+            again = part.left_out.replicate(rng, prior, own)
             if again is None:
-                replicates.append(rng.standard_normal(len(behavior.observed)))
+                replicates.append(rng.standard_normal(len(part.observed)))
             else:
-                other, values, vectors = again
-                replicates.append(other.laws(prior, own, vectors).standardised(rng, values))
+                other, values, drawn_vectors = again
+                replicates.append(other.laws(prior, own, drawn_vectors).standardised(rng, values))
     return np.array(found), np.array(replicates)

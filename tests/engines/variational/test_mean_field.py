@@ -11,7 +11,7 @@ import dualview as dv
 from dualview.behaviors.likelihoods.soft import SoftPrior
 from dualview.distributions import G
 from dualview.engines.variational.ascent import ascend
-from dualview.engines.variational.draws import drawn
+from dualview.engines.variational.draws import drawn, states
 from dualview.engines.variational.mean_field import MeanField
 from dualview.engines.variational.moves import deleted, merged, split
 from dualview.model import Model
@@ -143,6 +143,12 @@ def test_no_update_lowers_the_bound(name: str) -> None:
             assert q.bound >= before - _LEAST * abs(before)
             before = q.bound
     assert q.bound > first
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_start_of_no_weight_gives_no_draws(name: str) -> None:
+    make, n_components = MODELS[name]
+    assert states(np.random.default_rng(0), _start(make(), n_components), 0) == []
 
 
 def test_an_ascent_never_falls_and_ends_where_steps_gain_nothing() -> None:

@@ -107,7 +107,7 @@ class JointVectors(LatentApproximation):
         noise = rng.standard_normal((n, *self.offsets.shape))
         latent = self.offsets + np.einsum("uia,na->nui", self.gains, means)
         latent += np.einsum("uij,nuj->nui", np.linalg.cholesky(self.conditionals), noise)
-        return latent, means.reshape(n, -1, self._n_dims)
+        return latent, means.reshape(n, len(self.mean) // self._n_dims, self._n_dims)
 
     def log_density(self, latent: Array, means: Array) -> float:
         """ln q(f, μ) up to a constant, of vectors (U, q) and means (K, q)."""

@@ -1,6 +1,7 @@
 """Linear systems of the size of a whole forum: (diagonal + Pᵀ P) x = b without ever forming Pᵀ P."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,13 @@ class SparseRows:
     def __init__(self, matrix: Any) -> None:
         rows = sparse.csr_array(matrix)
         self._rows = (rows.indptr.astype(np.int64), rows.indices.astype(np.uint32), np.asarray(rows.data, dtype=float))
-        self._n_columns = rows.shape[1]
+        self.n_columns = int(rows.shape[1])
         self._edges = np.linspace(0, rows.shape[0], _PIECES + 1).astype(np.int64)
-        self.squares = np.asarray(np.bincount(rows.indices, self._rows[2] ** 2, minlength=rows.shape[1]), dtype=float)
+
+    @cached_property
+    def squares(self) -> Array:
+        """The diagonal of PᵀP, (N,)."""
+        return np.asarray(np.bincount(self._rows[1], self._rows[2] ** 2, minlength=self.n_columns), dtype=float)
 
     @property
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], Array]:
@@ -47,11 +52,11 @@ class SparseRows:
 
     def _summed(self, kernel: Any, vector: Array, more: tuple[int, ...] = ()) -> Array:
         def piece(i: int) -> Array:
-            total = np.zeros((self._n_columns, *more))
+            total = np.zeros((self.n_columns, *more))
             kernel(self._edges[i], self._edges[i + 1], *self._rows, vector, total)
             return total
 
-        result = np.zeros((self._n_columns, *more))
+        result = np.zeros((self.n_columns, *more))
         for total in threads.apply(piece, range(_PIECES)):
             result += total
         return result

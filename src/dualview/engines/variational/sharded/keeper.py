@@ -56,7 +56,7 @@ class Regression(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes."""
-        return self.outcome.nbytes + self.rows.squares.nbytes + sum(part.nbytes for part in self.entries)
+        return self.outcome.nbytes + 8 * self.rows.n_columns + sum(part.nbytes for part in self.entries)
 
     def expected(self, vector: Array) -> Array:
         """P vector, (T,); every thread has a participant."""
