@@ -154,7 +154,7 @@ def main(words: list[str]) -> None:
     """What is asked for, or everything."""
     known: dict[str, Any] = {
         "workers": (workers, [1_000_000, 10_000_000, 5]),
-        "memory": (memory, [4_000_000, 40_000_000, 800, 600]),
+        "memory": (memory, [20_000, 36_500_000, 800, 60]),
     }
     sizes = [int(word.replace("_", "")) for word in words[1:]]
     for name, (function, usual) in known.items():
