@@ -45,6 +45,11 @@ class GroupedThreads(ThreadRegression):
         """Not yet."""
         return False
 
+    @property
+    def _always_together(self) -> bool:
+        """The effects of levels and how much they vary are drawn with everything else."""
+        return True
+
     @staticmethod
     def _way(design: Any, outcome: Array) -> CoefficientDraw:
         small = design.shape[1] <= _MOST_FACTORISED

@@ -5,12 +5,14 @@ N(Λ⁻¹(diag(s) μ + s_y Pᵀy), Λ⁻¹) with Λ = diag(s) + s_y PᵀP.
 """
 
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dtrsv
+from scipy.linalg.lapack import dpotrf
 
 from dualview.behaviors.likelihoods.systems import DENSE_LIMIT, SparseRows, solve
 from dualview.numerics import regression
@@ -76,6 +78,12 @@ class ByCoefficients(_Factorised):
         self._design, self._outcome = design, np.asarray(outcome)
         self._equations = normal_equations(design, self._outcome)
 
+    def of(self, outcome: Array) -> "ByCoefficients":
+        """The same with another outcome."""
+        other = copy(self)
+        other._outcome, other._equations = outcome, (self._equations[0], np.asarray(self._design.T @ outcome))
+        return other
+
     def _quick(self, rng: np.random.Generator, *parameters: Any) -> Array:  # noqa: ARG002
         if len(self._equations[1]) > regression.TILES:
             return self._by_lapack(*parameters)
@@ -86,11 +94,12 @@ class ByCoefficients(_Factorised):
         gram, weighted = self._equations
         precision = noise_precision * gram
         np.fill_diagonal(precision, np.diagonal(precision) + prior_precision)
-        factor = np.linalg.cholesky(precision)
-        if loses_digits(factor, np.diagonal(precision).copy()):
+        diagonal = np.diagonal(precision).copy()
+        factor, failed = dpotrf(precision.T, lower=True, clean=False, overwrite_a=True)  # in place: the matrix is symmetric
+        if failed or loses_digits(factor.T, diagonal):
             return np.full(len(noise), np.nan)
-        half = solve_triangular(factor, prior_precision * prior_mean + noise_precision * weighted, lower=True)
-        return np.asarray(solve_triangular(factor, half + noise, lower=True, trans="T"))
+        half = dtrsv(factor, prior_precision * prior_mean + noise_precision * weighted, lower=True)
+        return np.asarray(dtrsv(factor, half + noise, lower=True, trans=True))
 
 
 class ByObservations(_Factorised):

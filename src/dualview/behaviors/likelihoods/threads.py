@@ -14,7 +14,12 @@ from scipy import sparse
 
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.conjugate import Conjugate
-from dualview.behaviors.likelihoods.regression import CoefficientDraw, coefficient_draw, normal_equations
+from dualview.behaviors.likelihoods.regression import (
+    ByCoefficients,
+    CoefficientDraw,
+    coefficient_draw,
+    normal_equations,
+)
 from dualview.behaviors.likelihoods.soft_many_threads import ManyEquations, SoftManyThreads
 from dualview.behaviors.likelihoods.soft_threads import SoftThreads, ThreadEquations
 from dualview.behaviors.records import Params, Prior
@@ -25,8 +30,11 @@ from dualview.units import Whitening
 Array = NDArray[np.float64]
 
 # The sweep moves latent coefficients one user at a time; a joint draw now and then keeps users who always appear together from
-# being slow. Coefficients of covariates move in the joint draw only, so with covariates every step has one.
+# being slow. With covariates every step has one, unless there are so many coefficients that it would take most of the time.
+# Then the other steps draw the covariates' coefficients given the users'.
 _JOINT_SHARE = 0.1
+_JOINT_SHARE_WITH_COVARIATES = 0.3
+_ALWAYS_TOGETHER = 300  # coefficients of users and covariates
 _MOST_WITH_GRAM = 1000  # users
 _GRAM_COST = 0.5  # a number of the gram matrix against one of the participation's
 _MOST_FACTORISED = 1000  # coefficients whose precision a variational approximation factorises
@@ -107,7 +115,7 @@ class ThreadRegression(Likelihood):
 
     def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:
         """Terms whose residuals and weighted outcomes are made in the call; None where every step has a draw outside it."""
-        if self._gram is None and self.n_coefficients:
+        if self.n_coefficients and (self._gram is None or not self._always_together):
             return None
         residual, precision = np.empty(len(self.outcome)), np.array([params["noise_precision"]])
         terms = Terms(*self._loads, residual, precision)
@@ -139,12 +147,35 @@ class ThreadRegression(Likelihood):
     def redraw(
         self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
-        """Now and then all coefficients together, (C7); then the noise, (C8). Clusters that share one do without."""
-        if self.n_coefficients > 0 or (not prior.pooled and rng.random() < _JOINT_SHARE):
+        """Now and then all coefficients together, (C7), else those of covariates; then the noise, (C8).
+
+        Clusters that share one coefficient do without a joint draw if there are no covariates.
+        """
+        share = _JOINT_SHARE_WITH_COVARIATES if self.n_coefficients else _JOINT_SHARE
+        always = self.n_coefficients > 0 and (prior.pooled or self._always_together)
+        if always or (not prior.pooled and rng.random() < share):
             return self.redraw_together(rng, latent, params, terms, prior)
         coefficients = params["coefficients"]
-        residual = self.residual(latent, coefficients) if terms.gram.size else terms.residual
+        if self.n_coefficients:
+            coefficients = self._draw_of_covariates(rng, latent, params["noise_precision"])
+        kept = not (self.n_coefficients or terms.gram.size)
+        residual = terms.residual if kept else self.residual(latent, coefficients)
         return latent, self.params_of(self.noise_law(residual).draw(rng), coefficients)
+
+    @property
+    def _always_together(self) -> bool:
+        """Whether a joint draw of all coefficients is cheap enough for every step."""
+        return self.n_users + self.n_coefficients <= _ALWAYS_TOGETHER
+
+    def _draw_of_covariates(self, rng: np.random.Generator, latent: Array, noise_precision: float) -> Array:
+        """Their coefficients given those of users, (C7)."""
+        left = self.outcome - self.design.dot(latent.ravel())
+        n = self.n_coefficients
+        return self._covariates.of(left).draw(rng, noise_precision, np.zeros(n), np.ones(n))
+
+    @cached_property
+    def _covariates(self) -> ByCoefficients:
+        return ByCoefficients(self.coefficient_design, self.outcome)
 
     def redraw_together(
         self,
