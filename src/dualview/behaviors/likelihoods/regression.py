@@ -11,8 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg.blas import dtrsv
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg import solve_triangular
 
 from dualview.behaviors.likelihoods.systems import DENSE_LIMIT, SparseRows, solve
 from dualview.numerics import regression
@@ -94,12 +93,11 @@ class ByCoefficients(_Factorised):
         gram, weighted = self._equations
         precision = noise_precision * gram
         np.fill_diagonal(precision, np.diagonal(precision) + prior_precision)
-        diagonal = np.diagonal(precision).copy()
-        factor, failed = dpotrf(precision.T, lower=True, clean=False, overwrite_a=True)  # in place: the matrix is symmetric
-        if failed or loses_digits(factor.T, diagonal):
+        factor = np.linalg.cholesky(precision)
+        if loses_digits(factor, np.diagonal(precision).copy()):
             return np.full(len(noise), np.nan)
-        half = dtrsv(factor, prior_precision * prior_mean + noise_precision * weighted, lower=True)
-        return np.asarray(dtrsv(factor, half + noise, lower=True, trans=True))
+        half = solve_triangular(factor, prior_precision * prior_mean + noise_precision * weighted, lower=True)
+        return np.asarray(solve_triangular(factor, half + noise, lower=True, trans="T"))
 
 
 class ByObservations(_Factorised):
