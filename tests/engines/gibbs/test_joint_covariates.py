@@ -73,8 +73,9 @@ def the_first_outcome_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ByCoefficients, "of", lambda self, _outcome: self)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("mutant", [users_are_forgotten, slow(the_first_outcome_stays)])
+@pytest.mark.parametrize("mutant", [users_are_forgotten, the_first_outcome_stays])
 def test_mutant_is_rejected(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
     assert worst(joint_test(MODELS["one cluster"](), seed=0, n_chains=250))[1] > REJECT
