@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import IndexDataCacheFile
 
 SWITCH = "DUALVIEW_COMPILE_PARTS"
 TESTED = (0, 61), (0, 68)  # the oldest and the newest Numba whose insides are known: make test-numba runs both
@@ -74,6 +75,62 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
     except AttributeError:  # a Numba that keeps its stamp elsewhere: slower starts are better than stale code
         return uncached(function, **options)
     return dispatcher
+
+
+def standalone(
+    function: Callable[..., Any] | None = None, *, returns: Any = None, work: float = 1.0, python: bool = False
+) -> Any:
+    """Compile to machine code that all kernels which call it share: for the large pieces of a step.
+
+    returns: the name of the parameter whose type it returns, or a value of the type; callers can then be compiled before it is.
+    work: how many seconds compiling it takes, about. python: Python calls it as well.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        kernel = compiled(function)
+        if _parts and hasattr(kernel, "get_call_template"):
+            from dualview.numerics.standalone import called_by_name
+
+            called_by_name(kernel, None if python else _with_own_place, returns, work, **_OPTIONS)
+        return kernel
+
+    return decorate
+
+
+def called_soon(*arguments: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile for Python, which calls the function with such arguments at the end of every fit.
+
+    Where a second process compiles a part of the steps, it compiles this as well, when it has nothing else to do.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        kernel = standalone(python=True)(function)
+        if _parts and hasattr(kernel, "get_call_template"):
+            from dualview.numerics.standalone import expect_soon
+
+            expect_soon(kernel, *arguments)
+        return kernel
+
+    return decorate
+
+
+def _with_own_place(dispatcher: Any) -> Any:
+    """A second dispatcher of a function, which keeps its code on disk in files of its own."""
+    cache = dispatcher._cache
+    if cache.cache_path is not None:
+        stamp = (cache._cache_file._source_stamp, _STAMP)
+        cache._cache_file = IndexDataCacheFile(cache.cache_path, f"{cache._impl.filename_base}.standalone", stamp)
+    return dispatcher
+
+
+def composite(function: Callable[..., Any]) -> Any:
+    """Compile a function that is made up of many standalone ones."""
+    kernel = compiled(function)
+    if _parts and hasattr(kernel, "get_call_template"):
+        from dualview.numerics.standalone import expect_large
+
+        expect_large(kernel)
+    return kernel
 
 
 def reordered(function: Callable[..., Any]) -> Any:

@@ -35,6 +35,19 @@ def is_own(record: type) -> bool:
     return record.__module__.split(".")[0] == __name__.split(".")[0]
 
 
+def own_kinds() -> dict[str, dict[str, str]]:
+    """The module and name of every function of every kind of this package, by those of the kind and by verbs."""
+    return {
+        _place(record): {verb: _place(getattr(function, "py_func", function)) for verb, function in functions.items()}
+        for record, functions in _KINDS.items()
+        if is_own(record)
+    }
+
+
+def _place(item: Any) -> str:
+    return f"{item.__module__}:{item.__qualname__}"
+
+
 def _function_of(record: type, verb: Any) -> Any:
     functions = _KINDS.get(record, {})
     if verb.__name__ not in functions:

@@ -12,10 +12,13 @@ import math
 
 import numpy as np
 
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import called_soon, compiled
+
+_LABELS, _TABLES, _GROWTH = np.empty((1, 1), dtype=np.int32), np.empty((1, 1, 1), dtype=np.int32), np.empty(1)
+_PLACES, _GROWTHS = np.empty(1, dtype=np.int64), np.empty((1, 1, 1))
 
 
-@compiled
+@called_soon(1, True)
 def growth_of(n_users, entropy):
     """g(n + 1) − g(n) for n = 0..n_users."""
     growth = np.empty(n_users + 1)
@@ -39,7 +42,7 @@ def overlap(a, b, table, growth):
     return total
 
 
-@compiled
+@called_soon(_LABELS, 1, _GROWTH, 0, 1)
 def overlaps(z, n_labels, growth, first, step):
     """Overlaps of draws first, first + step, … with all later ones: sums by draw, (N,), and each draw's with itself, (N,)."""
     n_draws = z.shape[0]
@@ -55,7 +58,7 @@ def overlaps(z, n_labels, growth, first, step):
     return sums, own
 
 
-@compiled
+@called_soon(_LABELS[0], _LABELS, 1, _GROWTH)
 def distances(candidate, z, n_labels, growth):
     """The loss between a candidate with labels below L and every draw, (N,), as a sum of g."""
     result = np.empty(z.shape[0])
@@ -66,7 +69,7 @@ def distances(candidate, z, n_labels, growth):
     return result
 
 
-@compiled
+@called_soon(_LABELS, _PLACES, _TABLES, _GROWTHS, _GROWTH)
 def fill(z, candidate, tables, growths, growth):
     """In place: count a whole candidate into tables; growths (N, L, C) holds the growth of each cell."""
     n_draws, n_users = z.shape
@@ -102,7 +105,7 @@ def _costs_of_joining(labels, growths, sizes, growth):
     return costs
 
 
-@compiled
+@called_soon(_PLACES, _LABELS, _PLACES, _TABLES, _GROWTHS, _PLACES, _GROWTH)
 def improve(order, by_user, candidate, tables, growths, sizes, growth):
     """In place on candidate, tables, growths and sizes: move each user in turn to where the expected loss is least.
 

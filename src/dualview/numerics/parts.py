@@ -24,12 +24,15 @@ the names, do without: importing this module raises ``ImportError`` then.
 """
 
 import gc
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numba
-from numba.core import base, codegen, compiler, dispatcher, targetconfig, typed_passes, types
+from numba.core import base, codegen, compiler, dispatcher, ir, ir_utils, targetconfig, typed_passes, types
 from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.runtime import context
 
 # Functions in a part, those it calls included, that is optimized on its own: what LLVM puts into a caller depends on how short
 # it is by then. Larger parts would only be optimized again and again, which would take a seventh of the time.
@@ -41,24 +44,35 @@ _NEW_OBJECTS = 200_000
 # What is called or replaced below; names that are imported or subclassed need no mention.
 _USED = (
     (base.BaseContext, "insert_user_function"),
+    (codegen.JITCodeLibrary, "_optimize_functions"),
     (codegen.JITCodeLibrary, "_optimize_final_module"),
     (codegen.JITCodeLibrary, "_finalize_final_module"),
     (compiler.CompilerBase, "compile_extra"),
     (compiler.CompileResult, "_replace"),
     (compiler.DefaultPassBuilder, "define_nopython_pipeline"),
+    (context.NRTContext, "get_meminfos"),
     (dispatcher.Dispatcher, "get_call_template"),
     (dispatcher.Dispatcher, "get_overload"),
+    (ir.Inst, "_rec_list_vars"),
     (targetconfig.TargetConfig(), "_values"),
     (targetconfig.TargetConfig, "options"),
     (typed_passes, "AnnotateTypes"),
+    (types.Function, "get_call_type"),
     (typed_passes, "NativeLowering"),
 )
-_MISSING = [f"{getattr(owner, '__name__', type(owner).__name__)}.{name}" for owner, name in _USED if not hasattr(owner, name)]
-if _MISSING:
-    raise ImportError(f"Numba {numba.__version__} lacks {', '.join(_MISSING)}.")
 
 
-def _with_rare_collections(compile_function: Callable[[], Any]) -> Any:
+def require(used: Sequence[tuple[Any, str]]) -> None:
+    """Raise ``ImportError`` where Numba lacks a name of something."""
+    missing = [f"{getattr(owner, '__name__', type(owner).__name__)}.{name}" for owner, name in used if not hasattr(owner, name)]
+    if missing:
+        raise ImportError(f"Numba {numba.__version__} lacks {', '.join(missing)}.")
+
+
+require(_USED)
+
+
+def _with_rare_collections(_: Any, compile_function: Callable[[], Any]) -> Any:
     """What a compilation gives, made with fewer garbage collections. One thread compiles at a time, and compilations nest."""
     first, *others = gc.get_threshold()
     if first == 0:  # there are none
@@ -97,7 +111,82 @@ for _name, _quick in (("__eq__", _same_flags), ("__hash__", _hash_of_flags)):
     setattr(targetconfig.TargetConfig, _name, _quick)
 
 
-class _PartLibrary(codegen.JITCodeLibrary):
+def _variables_in(own: Any, value: Any) -> list[Any]:
+    """``ir.Inst._rec_list_vars``, the variables in a value, with the commonest kinds of values told by their class first."""
+    if isinstance(value, ir.Var):
+        return [value]
+    if isinstance(value, ir.Inst):
+        found: list[Any] = value.list_vars()
+        return found
+    if not isinstance(value, (list, tuple, dict)):
+        return []
+    found = []
+    for inner in value.values() if isinstance(value, dict) else value:
+        kind = type(inner)
+        if kind is ir.Var:
+            found.append(inner)
+        elif kind not in _WITHOUT_VARIABLES:
+            found += _variables_in(own, inner)
+    return found
+
+
+_WITHOUT_VARIABLES = {str, int, float, bool, type(None), ir.Loc}
+setattr(ir.Inst, "_rec_list_vars", _variables_in)  # noqa: B010  (an assignment is an error for mypy)
+
+
+def _call_type(own: Any, typing_context: Any, arguments: Any, keywords: Any) -> Any:
+    """``Function.get_call_type``, which remembers how operators were resolved.
+
+    Numba tries some thirty ways of adding two things each time that a sum of two numbers is compiled.
+    """
+    if keywords or getattr(own.typing_key, "__module__", None) != "_operator":
+        return _searched_call_type(own, typing_context, arguments, keywords)
+    known = own.__dict__.setdefault("_known_calls", {})
+    arguments = tuple(arguments)
+    if arguments not in known:
+        known[arguments] = _searched_call_type(own, typing_context, arguments, keywords)
+    return known[arguments]
+
+
+_searched_call_type = types.Function.get_call_type
+setattr(types.Function, "get_call_type", _call_type)  # noqa: B010  (an assignment is an error for mypy)
+
+_UNCOUNTED = types.Number, types.Boolean, types.CPointer, types.RawPointer, types.PyObject
+
+
+def _is_uncounted(kind: Any) -> bool:
+    """Whether values of a type hold nothing whose references are counted: numbers, bare pointers, and tuples of one of them."""
+    return isinstance(kind, _UNCOUNTED) or (isinstance(kind, types.UniTuple) and _is_uncounted(kind.dtype))
+
+
+def _counted_in(own: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
+    """``NRTContext.get_meminfos``, without taking out of a value what holds nothing that is counted.
+
+    Of every array that goes in or out of a record Numba takes out ten numbers and more, and uses one.
+    """
+    model = own._context.data_model_manager[kind]
+    found = [(kind, model.get_nrt_meminfo(builder, value))] if model.has_nrt_meminfo() else []
+    for inner, taken_from in model.traverse(builder):
+        if not _is_uncounted(inner):
+            found += _counted_in(own, builder, inner, taken_from(value))
+    return found
+
+
+setattr(context.NRTContext, "get_meminfos", _counted_in)  # noqa: B010  (an assignment is an error for mypy)
+
+
+class _KernelLibrary(codegen.JITCodeLibrary):
+    """The code of a kernel. Its functions are tidied before they are optimized together, which does all of it again."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager(opt=1, loop_vectorize=False)
+                passes.run(function, builder)
+
+
+class _PartLibrary(_KernelLibrary):
     """Code that becomes machine code only inside other code, and is optimized there; here as well where it is small."""
 
     def _optimize_final_module(self) -> None:
@@ -141,19 +230,116 @@ class _EndPart(LoweringPass):
         return False
 
 
-class _KernelCompiler(compiler.Compiler):
-    """Numba's own compiler, with fewer garbage collections."""
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _WithoutCopies(LoweringPass):
+    """A variable that is only another name for a second one is replaced by it.
+
+    Numba copies a variable wherever it is read, and counts all arrays of a copied record twice. Both variables must be assigned
+    at one place only: then the second cannot change while the first is in use.
+    """
+
+    _name = "without_copies"
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        blocks, kinds = state.func_ir.blocks, state.typemap
+        statements = [statement for block in blocks.values() for statement in block.body]
+        if any(_is_opaque(statement) for statement in statements):
+            return False
+        assigned = Counter(statement.target.name for statement in statements if isinstance(statement, ir.Assign))
+        original: dict[str, Any] = {}
+        for statement in statements:
+            if _is_copy(statement) and assigned[statement.target.name] == assigned[statement.value.name] == 1:
+                if kinds[statement.target.name] == kinds[statement.value.name]:
+                    original[statement.target.name] = statement.value
+        for name, variable in original.items():
+            while variable.name in original:
+                variable = original[variable.name]
+            original[name] = variable
+        for block in blocks.values():
+            block.body = [
+                statement for statement in block.body if not (_is_copy(statement) and statement.target.name in original)
+            ]
+        ir_utils.replace_vars(blocks, original)
+        state.func_ir._definitions = ir_utils.build_definitions(blocks)
+        return bool(original)
+
+
+def _is_copy(statement: Any) -> bool:
+    return isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Var)
+
+
+def _is_opaque(statement: Any) -> bool:
+    """Whether a statement may hold variables that ``replace_vars`` does not find, or ends the life of one."""
+    if isinstance(statement, ir.Assign):
+        return isinstance(statement.value, ir.Expr) and statement.value.op == "arrayexpr"
+    return not isinstance(statement, _TRANSPARENT)
+
+
+_TRANSPARENT = (
+    ir.Return,
+    ir.Raise,
+    ir.StaticRaise,
+    ir.Branch,
+    ir.Jump,
+    ir.SetItem,
+    ir.StaticSetItem,
+    ir.SetAttr,
+)
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _BeginKernel(LoweringPass):
+    """Before a function is lowered: where its code goes."""
+
+    _name = "begin_kernel"
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _KernelLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return False
+
+
+def pipeline(state: Any) -> Any:
+    """Numba's passes for a function, with fewer copies."""
+    passes = compiler.DefaultPassBuilder.define_nopython_pipeline(state)
+    passes.add_pass_after(_WithoutCopies, typed_passes.NoPythonSupportedFeatureValidation)
+    passes.add_pass_after(_BeginKernel, typed_passes.AnnotateTypes)
+    return passes
+
+
+# Each is called with a function and with what compiles it, and returns what that gives.
+around_kernels: list[Callable[[Any, Callable[[], Any]], Any]] = [_with_rare_collections]
+
+
+class KernelCompiler(compiler.CompilerBase):
+    """Numba's own compiler, with fewer garbage collections and copies."""
 
     def compile_extra(self, func: Any) -> Any:
-        return _with_rare_collections(lambda: compiler.Compiler.compile_extra(self, func))
+        def compile_function() -> Any:
+            return compiler.CompilerBase.compile_extra(self, func)
+
+        for around in around_kernels:
+            compile_function = partial(around, func, compile_function)
+        return compile_function()
+
+    def define_pipelines(self) -> list[Any]:
+        passes = pipeline(self.state)
+        passes.finalize()
+        return [passes]
 
 
 class _PartCompiler(compiler.CompilerBase):
     """Compiles a function that only other kernels call."""
 
     def define_pipelines(self) -> list[Any]:
-        passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(_BeginPart, typed_passes.AnnotateTypes)
+        passes = pipeline(self.state)
+        passes.add_pass_after(_BeginPart, _BeginKernel)
         passes.add_pass_after(_EndPart, typed_passes.NativeLowering)
         passes.finalize()
         return [passes]
@@ -178,7 +364,7 @@ def jit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]]
 
     def decorate(function: Callable[..., Any]) -> Any:
         shared = {"no_cfunc_wrapper": True, **options}
-        kernel = numba.njit(cache=cache, pipeline_class=_KernelCompiler, **shared)(function)
+        kernel = numba.njit(cache=cache, pipeline_class=KernelCompiler, **shared)(function)
         if "inline" not in options and hasattr(kernel, "get_call_template"):
             part = numba.njit(pipeline_class=_PartCompiler, **shared)(function)
             kernel.get_call_template, kernel.get_overload = _without_literals(part.get_call_template), part.get_overload

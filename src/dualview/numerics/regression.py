@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dualview.numerics.compiling import compiled, reordered
+from dualview.numerics.compiling import compiled, reordered, standalone
 from dualview.numerics.linalg import cholesky_by_tiles, loses_digits
 
 TILES = 300  # rows up to which loops are quicker than LAPACK
@@ -39,7 +39,7 @@ def _solve_transposed(factor, vector):
             vector[k] -= factor[i, k] * value
 
 
-@compiled
+@standalone(python=True)
 def draw_by_coefficients(gram, weighted_outcome, noise_precision, prior_mean, prior_precision, noise):
     """(C7) by a factorization of size coefficients: Λ = diag(prior_precision) + noise_precision · gram.
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.noise import draw_noise
-from dualview.numerics.compiling import compiled, in_place
+from dualview.numerics.compiling import compiled, in_place, standalone
 from dualview.numerics.regression import TILES, draw_by_coefficients
 from dualview.numerics.streams import random, standard_normal
 
@@ -94,7 +94,7 @@ def misfit(residual):
     return total
 
 
-@compiled
+@standalone(returns=True)
 def redraw_conjugate(rng, z, terms, conjugate, view):
     """In place: now and then everything together, (C7); then the noise, (C8), and fresh residuals.
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,6 +57,7 @@ class GibbsEngine(Engine):
 
     def start(self, rng: np.random.Generator, model: Model, z: NDArray[np.int64]) -> State:
         """A first state with the clusters z (U,)."""
+        _compile_steps(model)
         n_components = model.partition.n_components or int(z.max()) + 1
         latent, params = (None, {}) if model.likelihood is None else model.likelihood.start(rng)
         z = z.astype(np.int64)
@@ -302,6 +304,32 @@ def _with_others(model: Model) -> bool:
 def _run_steps(working: WorkingState) -> Any:
     """``steps.run_steps``, compiled anew in each process where a view is of a kind from outside the package."""
     return steps.run_steps if all(is_own(type(view)) for view in working.views) else uncached_twin(steps.run_steps)
+
+
+def _compile_steps(model: Model) -> None:
+    """Compile what :meth:`GibbsEngine.advance` calls, where no data are needed to know how.
+
+    It would be compiled when it is called. But most of what the start of a chain needs is in it, and would be compiled first.
+    """
+    whole, n_users = _whole_names(model)[:-1], model.n_users
+    one_table = _names(model)[:-1] == whole and set(whole) <= set(_empty(model))
+    if model.agreement is not None or model.pooled or not one_table or n_users > assignment.BLOCK or _with_others(model):
+        return
+    views = tuple(_empty(model)[name](n_users, 1) for name in whole)
+    working = WorkingState(
+        np.zeros(n_users, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+        (*views, no_view(n_users, 1)),
+        Terms.none(n_users),
+        np.empty(0),
+        model.partition.record(1.0),
+        0,
+        False,
+        Outcome.none(),
+    )
+    arguments = np.zeros((1, 4), dtype=np.uint64), np.zeros(1, dtype=np.bool_), working, Conjugate.none()
+    if hasattr(steps.run_steps, "compile"):  # else Numba was told not to
+        steps.run_steps.compile(tuple(numba.typeof(argument) for argument in arguments))
 
 
 def _latent_prior(model: Model, working: WorkingState, acts: NDArray[np.int64]) -> Prior:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.conjugate import log_conjugate
-from dualview.numerics.compiling import compiled, inlined
+from dualview.numerics.compiling import compiled, inlined, standalone
 from dualview.numerics.packing import put
 from dualview.partitions.verbs import concentration, log_density
 from dualview.views.verbs import base_widths, component_widths, log_densities, put_bases, put_components
@@ -60,7 +60,7 @@ def with_rows(components, n_used, n_more):
     return more
 
 
-@compiled
+@standalone(returns="kept", work=4)
 def pack(draw, kept, state, conjugate):
     """The pack with one more draw: the state as it stands, without empty clusters where users can open them."""
     return pack_with(draw, kept, log_joint(state, conjugate), state, conjugate)

@@ -7,7 +7,7 @@ from dualview.behaviors.likelihoods.conjugate import redraw_conjugate, refresh
 from dualview.engines.gibbs.moves import assignment, components, concentration, noise, split_merge, together
 from dualview.engines.gibbs.packing import Pack, new_pack, pack
 from dualview.engines.gibbs.working import WorkingState
-from dualview.numerics.compiling import compiled, uncached
+from dualview.numerics.compiling import compiled, composite, uncached
 from dualview.views.verbs import collapsed_each
 
 Move = Callable[[Any, Any], Any]
@@ -53,7 +53,7 @@ def first_collapsed(views):
     return -1
 
 
-@compiled
+@composite
 def run_steps(streams, keep, state, conjugate):
     """Steps with all that a conjugate likelihood redraws, one for each of the streams; those in keep (n,) are draws.
 

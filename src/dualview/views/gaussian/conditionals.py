@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualview.numerics.compiling import compiled, inlined
+from dualview.numerics.compiling import compiled, inlined, standalone
 from dualview.numerics.draws import normal, wishart_factor
 from dualview.numerics.hyperprior import PUBLISHED
 from dualview.numerics.linalg import (
@@ -114,7 +114,7 @@ def base_covariance_law(factors, base_dof, inverse_scale, hyperprior=PUBLISHED):
     return prior_dof + n_components * base_dof
 
 
-@compiled
+@standalone(python=True)
 def cluster_sums(x, z, means):
     """The sums of the clusters; scatters are about the components' means."""
     n_components, n_dims = means.shape
@@ -145,7 +145,7 @@ def join_sums(sums, more):
             join_cholesky(sums.scatters[k], more.scatters[k], scratch)
 
 
-@compiled
+@standalone(python=True)
 def draw_components(rng, sums, base):
     """S_k then μ_k for every component: (C1), (C2). Empty components come from their prior."""
     n_components, n_dims = sums.totals.shape

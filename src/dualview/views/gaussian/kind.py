@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualview.numerics.compiling import compiled, in_place
+from dualview.numerics.compiling import compiled, in_place, standalone
 from dualview.numerics.dispatch import register, verb
 from dualview.numerics.draws import log_root
 from dualview.numerics.hyperprior import Hyperprior
@@ -59,7 +59,7 @@ def redraw_from(rng, sums, view):
     return renewed(components, view.cores, base, view)
 
 
-@compiled
+@standalone(returns="view", work=6)
 def redraw(rng, z, view):
     return redraw_from(rng, sums(z, 0, z.shape[0], view), view)
 
@@ -159,7 +159,7 @@ def collapsed(view):
     return conditionals.collapsed(view.base.covariance)
 
 
-@in_place
+@standalone(returns=0.0, work=2)
 def log_density(z, start, view):
     if view.vectors.shape[1] == 0:
         return start
@@ -212,7 +212,7 @@ def rescale(rng, z, terms, view):
     return scaled(covariance, scale)
 
 
-@compiled
+@standalone(returns="view", work=6)
 def move_together(rng, z, terms, view):
     if view.vectors.shape[1] == 0:
         return view

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.noise import draw_noise, misfit_of, noise_gain, set_noise
 from dualview.engines.gibbs.working import NO_WEIGHT, NOT_FINITE, Outcome, compacted, grown, with_outcome
-from dualview.numerics.compiling import compiled, in_place, inlined
+from dualview.numerics.compiling import compiled, in_place, inlined, standalone
 from dualview.numerics.draws import invert_cumulative
 from dualview.numerics.messages import Message, listen, new_message, shift
 from dualview.numerics.streams import random
@@ -246,7 +246,7 @@ def settled(state):
     return state
 
 
-@inlined
+@standalone(returns="state", work=12)
 def run(rng, state):
     """In place on z, latent vectors, residuals and noise: all users, block after block."""
     n_users, first = state.z.shape[0], np.int64(0)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.engines.gibbs.working import columns_in_use, count_users, with_columns
-from dualview.numerics.compiling import compiled, in_place, inlined
+from dualview.numerics.compiling import compiled, in_place, inlined, standalone
 from dualview.numerics.dispatch import selected, supports
 from dualview.numerics.draws import invert_cumulative
 from dualview.numerics.streams import random
@@ -180,7 +180,7 @@ def relabel(splitting, first, second, j, proposal, state):
     return first, second
 
 
-@compiled
+@standalone(returns=(0, 0), work=8)
 def split_and_merge(rng, n_moves, state):
     """In place on z, counts and columns: some moves. For each there must be a free column.
 
