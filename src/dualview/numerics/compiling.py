@@ -77,9 +77,7 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
     return dispatcher
 
 
-def standalone(
-    function: Callable[..., Any] | None = None, *, returns: Any = None, work: float = 1.0, python: bool = False
-) -> Any:
+def standalone(*, returns: Any = None, work: float = 1.0, python: bool = False) -> Callable[[Callable[..., Any]], Any]:
     """Compile to machine code that all kernels which call it share: for the large pieces of a step.
 
     returns: the name of the parameter whose type it returns, or a value of the type; callers can then be compiled before it is.

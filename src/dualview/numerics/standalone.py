@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import llvmlite.binding as llvm
 import numba
 from numba.core import base, caching, codegen, sigutils, typed_passes, types
 from numba.core.compiler_machinery import LoweringPass, register_pass
@@ -209,7 +210,7 @@ class _Face:
         needed = Needed(*self._place, arguments)
         if expected is not None and made.signature.return_type != expected:
             raise TypeError(f"{needed.name} returns {made.signature.return_type}, and says that it returns {expected}.")
-        codegen.ll.add_symbol(needed.symbol, made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+        llvm.add_symbol(needed.symbol, made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
         self._ready.add(arguments)
 
 
