@@ -19,11 +19,11 @@ def _disks_are_not_waited_for() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def verdicts() -> Iterator[None]:
+def verdicts() -> Iterator[Any]:
     """After a fit of few draws R-hat and effective sizes are not computed: there are thousands, and it takes longer than they.
 
     The verdict on them is that they are too few, as it is on three. A module about verdicts has a fixture of this name that
-    does nothing.
+    does nothing; a test takes ``looked_at``.
     """
     from dualview.posterior import diagnostics  # not above: warnings of what it imports are for pytest to filter
 
@@ -34,4 +34,21 @@ def verdicts() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(diagnostics, "_row", brief_row)
-        yield
+        yield row
+
+
+@pytest.fixture
+def looked_at(verdicts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short chains have their verdict here, as for users."""
+    from dualview.posterior import diagnostics
+
+    monkeypatch.setattr(diagnostics, "_row", verdicts)
+
+
+@pytest.fixture
+def few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks of a model with 100 replicates in place of 2000: for what they say, not for how sure it is."""
+    from dualview.posterior import model_checks, residuals
+
+    monkeypatch.setattr(model_checks, "_N_NULL", 100)
+    monkeypatch.setattr(residuals, "_N_REPLICATES", 100)

@@ -195,6 +195,7 @@ class TestChecks:
         assert checks["outcomes of posts: tails"].verdict == "fine"
 
 
+@pytest.mark.usefixtures("few_replicates")
 @pytest.mark.parametrize("make", [posts, regression, answers])
 def test_one_behavior_in_a_list_is_checked_as_alone(make: Any) -> None:
     alone = fitted(make()).check(refit=False)

@@ -128,6 +128,7 @@ def test_noise_by_cluster_is_seen() -> None:
     assert found["outcomes: noise by cluster"].verdict == "the model is wrong here"
 
 
+@pytest.mark.usefixtures("few_replicates")
 def test_yes_or_no_outcomes_and_features_alone_are_checked() -> None:
     rng, user = np.random.default_rng(5), np.repeat(np.arange(24), 8)
     chance = 1 / (1 + np.exp(-np.array([-2.0, 0.0, 2.0])[FORUM.labels][user]))
@@ -167,6 +168,7 @@ def test_a_prior_that_decides_is_seen() -> None:
     assert model.check(refit=False)["prior: noise_precision"].verdict == "look here"
 
 
+@pytest.mark.usefixtures("few_replicates")
 def test_bad_requests(good: dv.DualViewMixture) -> None:
     loaded = dv.DualViewMixture.from_posterior(dv.Posterior(good.posterior_.tree))
     with pytest.raises(InputError, match="pass them as behavior="):
