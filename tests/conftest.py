@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +9,13 @@ import numpy as np
 import pytest
 
 _LONG = 100  # draws of a chain that are enough to be looked at
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the collector of garbage need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -224,6 +224,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_processes_give_the_draws_that_threads_give(uninterrupted: dv.Posterior) -> None:
     with joblib.parallel_config(backend="loky", n_jobs=2):
         assert_same(fit(None), uninterrupted)

@@ -126,6 +126,7 @@ def test_processes_give_the_draws_that_threads_give_and_tell_their_progress(
     assert "R-hat 1.0" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_cluster_too(good: dv.Posterior, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "local_directory": str(tmp_path)}
