@@ -75,6 +75,7 @@ def test_a_saved_posterior_predicts_the_same(linked, tmp_path):
     np.testing.assert_array_equal(again.predict_latent(X_new).mean, model.predict_latent(X_new).mean)
 
 
+@pytest.mark.slow
 def test_slopes_vanish_where_behavior_ignores_features():
     X, _, behavior = users(seed=1, slope=0.0)
     model = dv.DualViewMixture(1, link="linear", **SETTINGS).fit(X, behavior)
