@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(page for page in (ROOT / "docs").glob("*.md") if ">>>" in page.read_text(encoding="utf-8"))
-LONG_PAGES = {"agreement.md", "behaviors.md", "checks.md", "posterior.md", "variational.md"}
+LONG_PAGES = {"agreement.md", "behaviors.md", "checks.md", "link.md", "posterior.md", "variational.md"}
 
 
 def pages() -> list[Any]:

@@ -127,7 +127,10 @@ def test_whole_files_reach_the_sampler(fit: Callable[..., Line]) -> None:
     fit(parquet_of(USERS), users="users.parquet").assert_refused("sampling would begin")
 
 
-@pytest.mark.parametrize("name", PACKED)
+SOME = ("csv.gz", "csv.zst", "csv.zip")
+
+
+@pytest.mark.parametrize("name", [name if name in SOME else pytest.param(name, marks=pytest.mark.slow) for name in PACKED])
 def test_damaged_archives(name: str, fit: Callable[..., Line]) -> None:
     whole = PACKED[name](csv_of(THREADS))
     for content in damaged(whole, seed=0):

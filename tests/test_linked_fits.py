@@ -6,7 +6,7 @@ import pytest
 import dualview as dv
 from dualview.errors import InputError
 
-SETTINGS = {"n_warmup": 400, "n_draws": 600, "n_chains": 2}
+SETTINGS = {"n_warmup": 200, "n_draws": 400, "n_chains": 2}
 
 
 def users(seed=0, slope=3.0, n_users=60, n_threads=300):

@@ -95,7 +95,7 @@ def test_one_cluster_is_a_mixed_model():
     design = np.column_stack([np.ones(len(user)), np.tile(np.linspace(-1, 1, n_each), n_users)])
     latent = rng.multivariate_normal([3.0, -1.0], [[1.0, 0.4], [0.4, 0.5]], n_users)
     outcome = (design * latent[user]).sum(axis=1) + 0.7 * rng.normal(size=len(user))
-    model = one_cluster(dv.UserRegression(user, design, outcome))
+    model = one_cluster(dv.UserRegression(user, design, outcome), n_draws=2000)
     mixed = sm.MixedLM(outcome, design, user, exog_re=design).fit()
     blups = mixed.fe_params + np.array([mixed.random_effects[u] for u in range(n_users)])
     spread = np.sqrt(np.array([np.diagonal(mixed.random_effects_cov[u]) for u in range(n_users)]))

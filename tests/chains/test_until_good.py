@@ -258,6 +258,7 @@ class TestInterrupt:
         assert post.n_chains == 2
         assert 250 <= post.length.n_iterations <= 400
 
+    @pytest.mark.slow
     def test_in_processes_too(self) -> None:
         def press(chain: int, iteration: int, _: int) -> None:
             if chain == 0 and iteration > 0:

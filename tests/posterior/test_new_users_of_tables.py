@@ -248,7 +248,7 @@ def test_unknown_levels_are_named_or_missing_on_request(fitted: dv.DualViewMixtu
 def test_behavior_follows_a_missing_cell_as_far_as_the_others_tell() -> None:
     """With one cluster it is normal in every draw, which weighs in by the density of the cell that is there."""
     forum = dv.datasets.agreement(20, 40, seed=1)
-    model = dv.DualViewMixture(1, link="linear", n_warmup=200, n_draws=3000, n_chains=1)
+    model = dv.DualViewMixture(1, link="linear", n_warmup=200, n_draws=1500, n_chains=1)
     model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))
     post, units = model.posterior_, model.posterior_.units
     means, factors = post.components["features.means"], post.components["features.factors"]
