@@ -1,5 +1,6 @@
 """The command line: files that parse, one-line errors, nothing half-written."""
 
+import contextlib
 import csv
 import importlib.metadata
 import io
@@ -18,19 +19,27 @@ from dualview.command_line_words import with_options
 from dualview.errors import DegenerateError
 
 TINY = ["--users", "12", "--threads", "20", "--draws", "100", "--max-draws", "200"]
+TINIEST = [*TINY[:-1], "126"]
 NAMES = ["picture.png", "report.md", "users.csv"]
 
 
-def run(out, *arguments):
-    return cli.main(["demo", "--out", str(out), *TINY, *arguments])
+def run(out, *arguments, sizes=TINY):
+    return cli.main(["demo", "--out", str(out), *sizes, *arguments])
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
-    """A folder with the results of a small demo."""
+def told(tmp_path_factory):
+    """A folder with the results of a small demo, and what it printed."""
     out = tmp_path_factory.mktemp("demo") / "new" / "folder"
-    assert run(out, "--seed", "3", "--quiet") == 0
-    return out
+    text, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(errors):
+        assert run(out, "--seed", "3", "--quiet") == 0
+    return out, text.getvalue(), errors.getvalue()
+
+
+@pytest.fixture
+def done(told):
+    return told[0]
 
 
 def rows(folder):
@@ -42,9 +51,8 @@ def test_demo_writes_three_files_and_nothing_else(done):
     assert sorted(os.listdir(done)) == NAMES
 
 
-def test_demo_says_what_it_found_and_where_it_wrote(tmp_path, capsys):
-    assert run(tmp_path, "--seed", "3", "--quiet") == 0
-    text, errors = capsys.readouterr()
+def test_demo_says_what_it_found_and_where_it_wrote(told):
+    out, text, errors = told
     assert errors == ""
     for words in (
         "true clusters   5, sizes 3, 3, 2, 2, 2",
@@ -59,7 +67,7 @@ def test_demo_says_what_it_found_and_where_it_wrote(tmp_path, capsys):
     ):
         assert words in text
     for name in NAMES:
-        assert str(tmp_path / name) in text
+        assert str(out / name) in text
 
 
 def test_users_table_is_that_of_the_fit(done):
@@ -73,10 +81,9 @@ def test_users_table_is_that_of_the_fit(done):
     assert {int(row["cluster"]) for row in table} == set(range(len({row["cluster"] for row in table})))
 
 
-def test_report_has_the_numbers_of_the_summary(tmp_path, capsys):
-    assert run(tmp_path, "--seed", "3", "--quiet") == 0
-    text = capsys.readouterr().out
-    report = (tmp_path / "report.md").read_text()
+def test_report_has_the_numbers_of_the_summary(told):
+    out, text, _ = told
+    report = (out / "report.md").read_text()
     assert "](picture.png)" in report
     assert f"dualview {dv.__version__}" in report
     assert f"numba {importlib.metadata.version('numba')}" in report
@@ -85,7 +92,7 @@ def test_report_has_the_numbers_of_the_summary(tmp_path, capsys):
     for model in ("dual-DP", "single", "noise alone"):
         numbers = re.search(rf"^{model} +([\d.]+)(?: +(-?[\d.]+) +([\d.]+))?$", text, re.M).groups(default="")
         assert f"| {model} | {' | '.join(numbers)} |" in report
-    assert str(tmp_path) not in report
+    assert str(out) not in report
 
 
 def test_report_counts_every_user(done):
@@ -120,6 +127,7 @@ def test_same_seed_same_files_and_old_ones_are_replaced(done, tmp_path):
         assert (tmp_path / name).read_text() == (done / name).read_text()
 
 
+@pytest.mark.slow
 def test_as_a_process(done, tmp_path):
     command = [sys.executable, "-m", "dualview.cli", "demo", "--out", "results", "--seed", "3", *TINY]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -130,7 +138,7 @@ def test_as_a_process(done, tmp_path):
 
 
 def test_progress_lines_where_there_is_no_terminal(tmp_path, capsys):
-    assert run(tmp_path) == 0
+    assert run(tmp_path, sizes=TINIEST) == 0
     lines = capsys.readouterr().err.splitlines()
     for name in ("dual-DP", "single"):
         looks = [line for line in lines if line.startswith(f"{name}: ")]
@@ -144,7 +152,7 @@ def test_progress_bar_on_a_terminal(tmp_path, monkeypatch):
             return True
 
     monkeypatch.setattr(sys, "stderr", Terminal())
-    assert run(tmp_path) == 0
+    assert run(tmp_path, sizes=TINIEST) == 0
     assert "█" in sys.stderr.getvalue()
 
 
@@ -233,7 +241,7 @@ def test_errors_of_the_system_get_one_line_too(tmp_path, monkeypatch, capsys):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", fail)
-    assert run(tmp_path, "--quiet") == 2
+    assert run(tmp_path, "--quiet", sizes=TINIEST) == 2
     assert "could not be written: No space left on device" in capsys.readouterr().err
     assert os.listdir(tmp_path) == []
 
@@ -252,8 +260,8 @@ def test_without_matplotlib_the_demo_says_so_before_the_fit(tmp_path, monkeypatc
     assert os.listdir(tmp_path) == []
 
 
-def test_the_module_can_be_imported_without_its_extras():
-    code = "import sys; sys.modules['matplotlib'] = sys.modules['cyclopts'] = None; import dualview.cli"
+def test_the_package_can_be_imported_without_its_extras():
+    code = "import sys; sys.modules['matplotlib'] = sys.modules['cyclopts'] = None; import dualview.cli, dualview.plots"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

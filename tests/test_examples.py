@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(page for page in (ROOT / "docs").glob("*.md") if ">>>" in page.read_text(encoding="utf-8"))
-LONG_PAGES = {"behaviors.md", "variational.md"}
+LONG_PAGES = {"agreement.md", "behaviors.md", "checks.md", "link.md", "posterior.md", "variational.md"}
 
 
 def pages() -> list[Any]:
@@ -29,11 +29,17 @@ def example(name: str) -> ModuleType:
     return module
 
 
+@pytest.fixture(autouse=True, scope="module")
+def verdicts() -> None:
+    """Pages show what users see."""
+
+
 @pytest.fixture(scope="module")
 def cold_start() -> ModuleType:
     return example("cold_start")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of statsmodels
 def test_repeated_measures_writes_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     example("repeated_measures").main(["--quick", "--out", str(tmp_path / "new")])

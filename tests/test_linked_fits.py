@@ -6,7 +6,7 @@ import pytest
 import dualview as dv
 from dualview.errors import InputError
 
-SETTINGS = {"n_warmup": 400, "n_draws": 600, "n_chains": 2}
+SETTINGS = {"n_warmup": 200, "n_draws": 400, "n_chains": 2}
 
 
 def users(seed=0, slope=3.0, n_users=60, n_threads=300):
@@ -75,6 +75,7 @@ def test_a_saved_posterior_predicts_the_same(linked, tmp_path):
     np.testing.assert_array_equal(again.predict_latent(X_new).mean, model.predict_latent(X_new).mean)
 
 
+@pytest.mark.slow
 def test_slopes_vanish_where_behavior_ignores_features():
     X, _, behavior = users(seed=1, slope=0.0)
     model = dv.DualViewMixture(1, link="linear", **SETTINGS).fit(X, behavior)

@@ -180,7 +180,13 @@ def naive_summary(case, rng):
 
 
 @pytest.mark.parametrize(
-    ("partition", "parts"), [("dp", "both with coefficients"), ("finite", "features"), ("finite", "behavior"), ("one", "both")]
+    ("partition", "parts"),
+    [
+        ("dp", "both with coefficients"),
+        ("finite", "features"),
+        pytest.param("finite", "behavior", marks=pytest.mark.slow),
+        pytest.param("one", "both", marks=pytest.mark.slow),
+    ],
 )
 def test_prior_draws_have_the_naive_ones_moments(partition, parts):
     case, rng = Case(partition, parts), np.random.default_rng(2)

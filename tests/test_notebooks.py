@@ -32,6 +32,11 @@ def test_behaviors_show_what_they_hold():
     assert cells(asked._repr_html_())["outcome"] == "none: to be predicted"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def verdicts() -> None:
+    """They are shown."""
+
+
 @pytest.fixture(scope="module")
 def model() -> dv.DualViewMixture:
     forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)

@@ -185,6 +185,7 @@ def test_predictions_for_new_users(fitted, kind):
     assert np.isfinite(after.log_density([3.0])).all()
 
 
+@pytest.mark.usefixtures("few_replicates")
 @pytest.mark.parametrize("kind", OUTCOMES)
 def test_saved_scored_and_checked(fitted, kind, tmp_path):
     model, behavior = fitted[kind], regression(kind)

@@ -95,6 +95,7 @@ def again(user: Any, design: Any, n_users: int = N_USERS, outcome: Any = None) -
     return dv.UserRegression(user, design, outcome, intercept=True, n_users=n_users, noise="user")
 
 
+@pytest.mark.usefixtures("few_replicates")
 def test_predictions_scores_and_files(fitted: Any, tmp_path: Any) -> None:
     new = again([0, 1], [[1.0], [-1.0]])
     predicted, post = fitted.predict_outcome(new), fitted.posterior_

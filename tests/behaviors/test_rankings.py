@@ -164,6 +164,7 @@ def test_saved_and_read_back(fitted, tmp_path):
     np.testing.assert_array_equal(read.predict_outcome(new).mean, model.predict_outcome(new).mean)
 
 
+@pytest.mark.usefixtures("few_replicates")
 def test_scores_checks_and_trees(fitted):
     model, behavior = fitted
     table = dv.compare({"a": model, "b": model})

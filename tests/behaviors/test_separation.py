@@ -55,6 +55,7 @@ def test_moments_and_quantiles_are_those_of_the_posterior(pooling):
         assert chain.size / row.autocorrelation_time > 200, name
 
 
+@pytest.mark.slow
 def test_chains_agree_on_users_who_separate():
     """Two clusters, one of yes and one of no: effective draws by the hundred, and chains with one posterior."""
     yes = np.arange(20) % 2

@@ -180,12 +180,9 @@ class TestChecks:
         model = fitted({"visits": visits, "posts": posts, "yes": yes}, features, n_warmup=100, n_draws=60)
         return model.check(refit=False)
 
+    @pytest.mark.slow
     def test_of_a_world_of_the_model(self) -> None:
         checks = self.checks(heavy=False)
-        names = {check.name for check in checks}
-        assert {"outcomes of visits", "outcomes of posts: participants", "outcomes of yes", "behavior inside clusters"} <= names
-        assert {"outcomes of yes: tails", "outcomes", "prior: n_clusters"}.isdisjoint(names)
-        assert set(checks.levels()) == {"outcomes of visits", "outcomes of posts", "outcomes of yes", "features", "behavior"}
         wrong = [check.name for check in checks if check.verdict == "the model is wrong here"]
         assert wrong == []
 
@@ -193,8 +190,13 @@ class TestChecks:
         checks = self.checks(heavy=True)
         assert checks["outcomes of visits: tails"].verdict == "the model is wrong here"
         assert checks["outcomes of posts: tails"].verdict == "fine"
+        names = {check.name for check in checks}
+        assert {"outcomes of visits", "outcomes of posts: participants", "outcomes of yes", "behavior inside clusters"} <= names
+        assert {"outcomes of yes: tails", "outcomes", "prior: n_clusters"}.isdisjoint(names)
+        assert set(checks.levels()) == {"outcomes of visits", "outcomes of posts", "outcomes of yes", "features", "behavior"}
 
 
+@pytest.mark.usefixtures("few_replicates")
 @pytest.mark.parametrize("make", [posts, regression, answers])
 def test_one_behavior_in_a_list_is_checked_as_alone(make: Any) -> None:
     alone = fitted(make()).check(refit=False)

@@ -110,6 +110,7 @@ def again(user, design, n_users=N_USERS, outcome=None):
     return dv.UserRegression(user, design, outcome, intercept=True, n_users=n_users, noise="student")
 
 
+@pytest.mark.usefixtures("few_replicates")
 @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
 def test_predictions_scores_and_files(fitted, tmp_path):
     new = again([0, 6], [[1.0], [-1.0]])

@@ -71,11 +71,11 @@ def test_fitting_again_continues_the_others(monkeypatch: pytest.MonkeyPatch, tmp
     with monkeypatch.context() as patch:
         Failing(patch, {1}, after=5)
         with pytest.raises(DegenerateError, match=r"They are in .*run: fit again with the same settings to continue"):
-            fit(n_draws=40, checkpoint=tmp_path / "run")
+            fit(n_draws=15, checkpoint=tmp_path / "run")
     assert min(ChainFiles(tmp_path / "run" / f"chain-{index}").iteration for index in (0, 2)) >= 5
     with pytest.warns(DataWarning, match=r"^Chain 1 failed in an earlier session, .* without: Numbers ran out\."):
-        rest = fit(n_draws=40, checkpoint=tmp_path / "run")
-    whole = fit(n_draws=40)
+        rest = fit(n_draws=15, checkpoint=tmp_path / "run")
+    whole = fit(n_draws=15)
     for name in ("z", "latent", "alpha"):
         np.testing.assert_array_equal(rest[name], whole[name][[0, 2]])
 

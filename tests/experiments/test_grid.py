@@ -92,6 +92,7 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(tmp_path):
             assert one.scores[name] == other.scores[name] or math.isnan(one.scores[name]), name
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_numbers(tmp_path):
     cells = [Cell("iris", "ridge", n, 0, 0, EFFORT) for n in (10, 20)]
     apart = run_grid(cells, tmp_path / "two", run_cell, n_jobs=2, quiet=True)

@@ -13,8 +13,8 @@ import dualview as dv
 from dualview import cli
 from dualview.forum.example import example_people, example_posts
 
-SHORT = ["--warmup", "30", "--draws", "40", "--chains", "2", "--jobs", "1", "--quiet", "--min-threads", "3"]
-POSTS = example_posts(n_users=80, n_threads=450, seed=0)  # with rates that users share
+SHORT = ["--warmup", "20", "--draws", "20", "--chains", "2", "--jobs", "1", "--quiet", "--min-threads", "3"]
+POSTS = example_posts(n_users=50, n_threads=250, seed=0)  # with rates that users share
 
 
 @pytest.fixture(scope="module")
@@ -93,11 +93,11 @@ def test_resume_continues_with_roles_and_scores_too(run: Path, tmp_path: Path, c
     assert cli.main(["resume", str(longer), "--quiet"]) == 0
     for name in ("roles.json", "profiles.csv", "predictions.csv", "users.csv"):
         assert (longer / name).read_bytes() == before[name]
-    assert f"dualview resume {longer} --draws 80" in capsys.readouterr().out
+    assert f"dualview resume {longer} --draws 40" in capsys.readouterr().out
     assert cli.main(["resume", str(longer), "--draws", "60", "--quiet"]) == 0
     post = dv.load(longer / "posterior.nc")
     assert post.n_draws == 60
-    np.testing.assert_array_equal(post["z"][:, :40], dv.load(run / "posterior.nc")["z"])
+    np.testing.assert_array_equal(post["z"][:, :20], dv.load(run / "posterior.nc")["z"])
     users, predictions = text_table(longer / "users.csv"), text_table(longer / "predictions.csv")
     assert text_table(longer / "profiles.csv")["cluster"].tolist() == users["cluster"].tolist()
     scores = json.loads((longer / "evaluation.json").read_text())["scores"]

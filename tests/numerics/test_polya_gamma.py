@@ -306,6 +306,7 @@ MUTANTS = [
 
 
 @pytest.mark.skipif(not COMPILED, reason="too few draws to tell")
+@pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), LAW_MUTANTS)
 def test_the_laws_of_a_mutant_are_wrong(old, new):
     kernel = module_of(mutated(old, new))["draw_into"]

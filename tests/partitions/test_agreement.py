@@ -81,15 +81,15 @@ def test_impossible_states_have_no_density() -> None:
 def test_labels_from_the_prior(partition: PartitionPrior) -> None:
     """Two labels of one user who does not agree are the same as often as those of two users are."""
     rng, agrees = np.random.default_rng(1), np.array([[True, False, False], [True, True, False]])
-    same_user, same_view, same_tables = [], [], []
-    for _ in range(20_000):
+    n, same_user, same_view, same_tables = 8_000, [], [], []
+    for _ in range(n):
         acts, (first, second) = draw_labels(rng, partition, 0.7, agrees)
         assert first[0] == second[0] == acts[0]
         assert second[1] == acts[1]
         same_user.append(first[1] == acts[1])
         same_view.append(first[0] == first[1])
         same_tables.append(first[2] == second[2])
-    error = np.sqrt(0.5 / 20_000)
+    error = np.sqrt(0.5 / n)
     assert abs(np.mean(same_user) - np.mean(same_view)) < ACCEPT * error
     assert abs(np.mean(same_tables) - np.mean(same_view)) < ACCEPT * error
 

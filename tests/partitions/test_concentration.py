@@ -140,7 +140,14 @@ def test_steps_of_alpha_from_its_law_stay_in_it(prior, n_clusters, n_users):
     check_law(np.log(draws), cdf)
 
 
-@PRIOR_CASES
+def some_slow():
+    """A few users and many of the paper's prior, and one case of each of the others; the rest with the slow tests."""
+    quick = {("paper", 1, 1), ("paper", 30, 1000), *((prior, 3, 50) for prior in PRIORS)}
+    cases = [("paper", *c) for c in ALPHA_CASES] + OTHER_CASES
+    return [case if case in quick else pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+
+
+@pytest.mark.parametrize(("prior", "n_clusters", "n_users"), some_slow())
 def test_alpha_comes_to_its_law_from_any_start(prior, n_clusters, n_users):
     """(C9)"""
     rng, cdf = np.random.default_rng(12), alpha_distribution(n_clusters, n_users, prior)

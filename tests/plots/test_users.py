@@ -1,7 +1,6 @@
 """Users: each is drawn once, where the draws say, and marked by cluster."""
 
 import io
-import subprocess
 import sys
 
 import numpy as np
@@ -286,8 +285,3 @@ def test_without_matplotlib_the_message_names_the_extra(model, forum, monkeypatc
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'dualview\[plots\]'"):
         draw(model, forum.features)
-
-
-def test_the_package_can_be_imported_without_matplotlib():
-    code = "import sys; sys.modules['matplotlib'] = None; import dualview.plots"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 N_USERS, N_THREADS = 16, 24
 FORUM = dv.datasets.agreement(N_USERS, N_THREADS, seed=1)
-LENGTH: dict[str, Any] = {"n_warmup": 100, "n_draws": 60, "n_chains": 2}
+LENGTH: dict[str, Any] = {"n_warmup": 60, "n_draws": 40, "n_chains": 2}
 
 
 def threads() -> dv.SharedOutcome:
@@ -293,7 +293,7 @@ def test_large_data_are_subsampled(
     assert tree["observed_data"].sizes["user"] == 5
     post.save(tmp_path / "whole.nc", whole=True)
     again = dv.load(tmp_path / "whole.nc")
-    assert again.n_draws == 60
+    assert again.n_draws == 40
     assert again.to_arviz()["posterior"].sizes["draw"] == 20
     few = post.to_arviz(["log_likelihood"], n_draws=5, n_observations=3)
     assert dict(few["log_likelihood"]["outcome"].sizes) == {"chain": 2, "draw": 5, "observation": 3}
@@ -397,8 +397,21 @@ def test_every_statistic_is_called_or_excused() -> None:
     assert public == set(STATISTICS) | set(EXCUSED)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", STATISTICS)
+GENERAL = {  # they look at draws only, which all kinds have alike
+    "bayes_factor", "ci_in_rope", "ecdf", "ess", "eti", "hdi", "histogram", "kde", "kl_divergence", "mcse", "mean", "median",
+    "mode", "qds", "rhat", "rhat_nested", "summary", "thin", "wasserstein",
+}  # fmt: skip
+
+
+def statistics() -> list[Any]:
+    return [
+        pytest.param(name, kind, marks=[pytest.mark.slow] * (name in GENERAL and kind != "threads"))
+        for name in STATISTICS
+        for kind in KINDS
+    ]
+
+
+@pytest.mark.parametrize(("name", "kind"), statistics())
 def test_statistics_take_the_tree(name: str, kind: str, forest: dict[str, xr.DataTree]) -> None:
     if kind == "features" and name in OUTCOMES_ONLY:
         pytest.skip("this model has no outcomes")

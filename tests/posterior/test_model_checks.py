@@ -8,7 +8,7 @@ from scipy import stats
 
 import dualview as dv
 from dualview.errors import InputError
-from dualview.posterior import model_checks
+from dualview.posterior import model_checks, residuals
 from dualview.posterior.model_checks import Check, Statistic, combined, judged, rand_index, verdict_of, view_check
 from dualview.posterior.residuals import residuals_of
 
@@ -25,6 +25,13 @@ def fitted(noise: np.ndarray, latent: np.ndarray = FORUM.latent, **options: Any)
 @pytest.fixture(scope="module")
 def good() -> dv.DualViewMixture:
     return fitted(NOISE)
+
+
+@pytest.fixture
+def enough_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as p-values below 0.001 take."""
+    monkeypatch.setattr(model_checks, "_N_NULL", 1200)
+    monkeypatch.setattr(residuals, "_N_REPLICATES", 1200)
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +100,7 @@ def test_a_right_model_is_fine(checks: Any) -> None:
     assert set(checks.levels()) == {"outcomes", "features", "behavior"}
 
 
+@pytest.mark.usefixtures("enough_replicates")
 def test_outliers_and_tails_are_seen() -> None:
     noise = NOISE.copy()
     noise[7] += 40.0
@@ -101,6 +109,7 @@ def test_outliers_and_tails_are_seen() -> None:
     assert found.worst == "the model is wrong here"
 
 
+@pytest.mark.usefixtures("enough_replicates")
 def test_dependence_in_time_is_seen() -> None:
     noise = 3.0 * np.sin(np.arange(60) / 3.0) + 0.3 * np.random.default_rng(1).standard_normal(60)
     assert fitted(3 * noise).check(refit=False)["outcomes: order"].verdict != "fine"
@@ -120,6 +129,7 @@ def test_slopes_are_seen_and_the_link_mends_it() -> None:
     assert linked.check(refit=False)["link"].verdict == "fine"
 
 
+@pytest.mark.usefixtures("enough_replicates")
 def test_noise_by_cluster_is_seen() -> None:
     rng, user = np.random.default_rng(4), np.repeat(np.arange(24), 12)
     sds = np.array([1.0, 8.0, 1.0])[FORUM.labels]
@@ -128,6 +138,7 @@ def test_noise_by_cluster_is_seen() -> None:
     assert found["outcomes: noise by cluster"].verdict == "the model is wrong here"
 
 
+@pytest.mark.usefixtures("few_replicates")
 def test_yes_or_no_outcomes_and_features_alone_are_checked() -> None:
     rng, user = np.random.default_rng(5), np.repeat(np.arange(24), 8)
     chance = 1 / (1 + np.exp(-np.array([-2.0, 0.0, 2.0])[FORUM.labels][user]))
@@ -167,6 +178,7 @@ def test_a_prior_that_decides_is_seen() -> None:
     assert model.check(refit=False)["prior: noise_precision"].verdict == "look here"
 
 
+@pytest.mark.usefixtures("few_replicates")
 def test_bad_requests(good: dv.DualViewMixture) -> None:
     loaded = dv.DualViewMixture.from_posterior(dv.Posterior(good.posterior_.tree))
     with pytest.raises(InputError, match="pass them as behavior="):

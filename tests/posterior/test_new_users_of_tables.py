@@ -58,9 +58,9 @@ CODEBOOK = Columns.from_table(TABLE, {"posts": {"kind": "count", "scale": "log1p
 NEW = TABLE.iloc[N_USERS:]
 
 
-def fit(seed: int, users: list[int], n_clusters: int | None, link: str | None = None) -> dv.DualViewMixture:
+def fit(seed: int, users: list[int], n_clusters: int | None, link: str | None, n_draws: int) -> dv.DualViewMixture:
     """A fit to some users, by the codebook of all: shares of levels are constants of the model."""
-    lengths = {"n_warmup": 400, "n_draws": 1500, "n_chains": 1}
+    lengths = {"n_warmup": min(400, n_draws // 2), "n_draws": n_draws, "n_chains": 1}
     model = dv.DualViewMixture(n_clusters, link=link, init="one", random_state=seed, **lengths, **PRIORS)
     participation = np.zeros((N_THREADS, len(users)))
     participation[:, :N_USERS] = PARTICIPATION
@@ -82,20 +82,27 @@ def compare(predicted: Callable[[int], np.ndarray], refitted: Callable[[int], np
     return float(np.abs((runs[0].mean(axis=0) - runs[1].mean(axis=0)) / error).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n_clusters", "link"),
-    [(None, None), pytest.param(3, None, marks=pytest.mark.slow), pytest.param(None, "linear", marks=pytest.mark.slow)],
-    ids=["inferred", "fixed", "with a link"],
+    ("n_clusters", "link"), [(None, None), (3, None), (None, "linear")], ids=["inferred", "fixed", "with a link"]
 )
-@pytest.mark.parametrize("lacks", ["height", pytest.param("town", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lacks", ["height", "town"])
 def test_prediction_equals_a_fit_that_includes_the_user(lacks: str, n_clusters: int | None, link: str | None) -> None:
+    check_against_fits_with_the_user(lacks, n_clusters, link, n_draws=1500)
+
+
+def test_prediction_equals_a_short_fit_that_includes_the_user() -> None:
+    check_against_fits_with_the_user("height", None, None, n_draws=400)
+
+
+def check_against_fits_with_the_user(lacks: str, n_clusters: int | None, link: str | None, n_draws: int) -> None:
     """Latent behavior, and the cell that the user lacks: its distribution function, or the probabilities of its levels."""
     place = 0 if lacks == "height" else 1
     new = NEW.iloc[place : place + 1]
     users = [*range(N_USERS), N_USERS + place]
 
     def predicted(seed: int) -> np.ndarray:
-        model = fit(seed, users[:-1], n_clusters, link)
+        model = fit(seed, users[:-1], n_clusters, link, n_draws)
         latent = model.predict_latent(new)
         below = [latent.cdf([threshold])[0] for threshold in THRESHOLDS]
         filled = model.impute(new, n_draws=4000)
@@ -105,7 +112,7 @@ def test_prediction_equals_a_fit_that_includes_the_user(lacks: str, n_clusters: 
         return np.concatenate([below, [(height < threshold).mean() for threshold in THRESHOLDS]])
 
     def refitted(seed: int) -> np.ndarray:
-        model = fit(100 + seed, users, n_clusters, link)
+        model = fit(100 + seed, users, n_clusters, link, n_draws)
         below = (model.posterior_.flat("latent")[:, -1:] < THRESHOLDS).mean(axis=0)
         filled = model.impute()
         if lacks == "town":
@@ -241,7 +248,7 @@ def test_unknown_levels_are_named_or_missing_on_request(fitted: dv.DualViewMixtu
 def test_behavior_follows_a_missing_cell_as_far_as_the_others_tell() -> None:
     """With one cluster it is normal in every draw, which weighs in by the density of the cell that is there."""
     forum = dv.datasets.agreement(20, 40, seed=1)
-    model = dv.DualViewMixture(1, link="linear", n_warmup=200, n_draws=3000, n_chains=1)
+    model = dv.DualViewMixture(1, link="linear", n_warmup=200, n_draws=1500, n_chains=1)
     model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))
     post, units = model.posterior_, model.posterior_.units
     means, factors = post.components["features.means"], post.components["features.factors"]

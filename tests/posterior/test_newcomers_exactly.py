@@ -150,8 +150,15 @@ OWN = (np.array([[1.0, 0.5], [1.0, -1.0]]), np.array([1.5, 3.0]))
 ASKED, LEVELS = np.array([[1.0, 2.0]]), np.array([-2.0, 0.0, 1.5, 4.0])
 
 
-@pytest.mark.parametrize("noise", ["shared", "cluster"])
-@pytest.mark.parametrize("link", [None, "linear"])
+@pytest.mark.parametrize(
+    ("link", "noise"),
+    [
+        (None, "shared"),
+        pytest.param(None, "cluster", marks=pytest.mark.slow),
+        pytest.param("linear", "shared", marks=pytest.mark.slow),
+        ("linear", "cluster"),
+    ],
+)
 def test_regressions_of_two_coefficients(noise: str, link: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted(2, dv.UserRegression(*regression_data(), noise=noise, noise_variance=0.5), link=link)
     rows = rows_of(model, noise == "cluster")

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 N_USERS, N_THREADS = 24, 40
-SETTINGS = {"n_warmup": 50, "n_draws": 20, "n_chains": 2}
+SETTINGS = {"n_warmup": 30, "n_draws": 13, "n_chains": 2}
 
 
 def table() -> pd.DataFrame:
@@ -103,7 +103,8 @@ def test_predictions(case: SimpleNamespace) -> None:
 
 def test_a_posterior_from_a_file_predicts_the_same(case: SimpleNamespace) -> None:
     again = dv.DualViewMixture.from_posterior(dv.load(case.folder / "posterior.nc"))
-    np.testing.assert_array_equal(again.predict_proba(case.users), case.model.predict_proba(case.users))
+    some = case.users.iloc[:4]
+    np.testing.assert_array_equal(again.predict_proba(some), case.model.predict_proba(some))
     assert again.n_features_in_ == case.model.n_features_in_ == case.users.shape[1]
     assert again.feature_names_in_.tolist() == list(case.users)
     pd.testing.assert_frame_equal(again.impute().cells, case.model.impute().cells)
@@ -115,6 +116,7 @@ def test_impute(case: SimpleNamespace) -> None:
     assert not found.frame.isna().any(axis=None)
 
 
+@pytest.mark.usefixtures("few_replicates")
 def test_checks(case: SimpleNamespace) -> None:
     checks = case.model.check(refit=case.behavior is not None)
     names = {check.name for check in checks}
@@ -141,15 +143,21 @@ def test_tree_for_arviz_and_a_whole_file(case: SimpleNamespace, tmp_path: Path) 
 
 
 def test_calibration_and_comparison(case: SimpleNamespace) -> None:
-    found = dv.calibrate(case.model, n=3, n_warmup=10, thin=1)
+    found = dv.calibrate(case.model, n=2, n_warmup=10, thin=1)
     assert "categories.concentrations" in found.ranks
     assert ("features.cells" in found.ranks) == bool(case.numbers)
     if case.behavior is None:
         with pytest.raises(InputError, match="compare needs fits with a behavior"):
             dv.compare({"one": case.model, "two": case.model})
         return
-    for by in ("observation", "user"):
-        scores = dv.compare({"one": case.model, "two": case.model}, by=by)
+    scores = dv.compare({"one": case.model, "two": case.model})
+    assert np.isfinite(scores["elpd"].astype(float)).all()
+
+
+@pytest.mark.slow
+def test_comparison_by_user(case: SimpleNamespace) -> None:
+    if case.behavior is not None:
+        scores = dv.compare({"one": case.model, "two": case.model}, by="user")
         assert np.isfinite(scores["elpd"].astype(float)).all()
 
 

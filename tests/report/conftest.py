@@ -26,6 +26,11 @@ def rows_of(participation: np.ndarray, outcome: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame({"thread": [f"t{i}" for i in t], "user": [USERS[i] for i in u], "outcome": outcome[t]})
 
 
+@pytest.fixture(autouse=True, scope="module")
+def verdicts() -> None:
+    """Pages show them."""
+
+
 @pytest.fixture(scope="session")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of users, threads and test threads."""

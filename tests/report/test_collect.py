@@ -286,7 +286,7 @@ def test_members_who_are_drawn_are_spread_over_their_powers(monkeypatch: pytest.
     assert sorted(collecting._spread(users[:2], values)) == [3, 7]
 
 
-@pytest.mark.parametrize("keep", [[], ["--keep", "summary", "--whole", "1"]])
+@pytest.mark.parametrize("keep", [pytest.param([], marks=pytest.mark.slow), ["--keep", "summary", "--whole", "1"]])
 def test_the_shortest_run_of_the_fewest_users(keep: list[str], tmp_path: Path) -> None:
     pd.DataFrame({"user": ["a", "b", "c"], "x": [0.0, 1.0, 3.0]}).to_csv(tmp_path / "u.csv", index=False)
     pd.DataFrame({"thread": [1, 2, 3], "user": ["a", "b", "c"], "outcome": [1, 2, 4]}).to_csv(tmp_path / "t.csv", index=False)

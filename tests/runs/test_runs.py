@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,8 +62,7 @@ def test_resume_of_a_finished_run_and_with_more_draws(run: Path, tmp_path: Path,
     before = dv.load(run / "run" / "posterior.nc")
     assert cli.main(["resume", str(run / "run"), "--quiet"]) == 0
     np.testing.assert_array_equal(dv.load(run / "run" / "posterior.nc")["alpha"], before["alpha"])
-    users, threads = write_tables(tmp_path)
-    assert cli.main(["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *SHORT]) == 0
+    shutil.copytree(run / "run", tmp_path / "run")
     assert cli.main(["resume", str(tmp_path / "run"), "--draws", "40", "--quiet"]) == 0
     longer = dv.load(tmp_path / "run" / "posterior.nc")
     assert longer.n_draws == 40
@@ -71,14 +71,14 @@ def test_resume_of_a_finished_run_and_with_more_draws(run: Path, tmp_path: Path,
 
 
 def test_changed_tables_are_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    users, threads = write_tables(tmp_path)
-    assert cli.main(["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *SHORT]) == 0
-    table = pd.read_csv(threads)
+    shutil.copytree(run / "run", tmp_path / "run")
+    table = pd.read_csv(run / "threads.csv")
     table.loc[table["thread"] == "t0", "outcome"] += 1
-    table.to_csv(threads, index=False)
+    table.to_csv(tmp_path / "threads.csv", index=False)
+    request = json.loads((tmp_path / "run" / "request.json").read_text())
+    (tmp_path / "run" / "request.json").write_text(json.dumps(request | {"threads": str(tmp_path / "threads.csv")}))
     assert cli.main(["resume", str(tmp_path / "run"), "--quiet"]) == 2
     assert "outcome has changed" in capsys.readouterr().err
-    del run
 
 
 def test_predict_writes_a_row_per_thread(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -298,7 +298,7 @@ def test_a_summary_is_resumed_with_more_draws(tmp_path: Path, capsys: pytest.Cap
 def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     """Killed as soon as something is on disk; resumed, it has the draws of a run that was not."""
     users, threads = write_tables(tmp_path)
-    length = ["--warmup", "100", "--draws", "3000", "--chains", "2", "--quiet"]
+    length = ["--warmup", "100", "--draws", "1500", "--chains", "2", "--quiet"]
     command = [sys.executable, "-m", "dualview.cli", "fit", str(users), str(threads), "--out", str(tmp_path / "run"), *length]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None and not list((tmp_path / "run").glob("chain-*/*.h5")):
@@ -308,7 +308,7 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     process.wait()
     assert not (tmp_path / "run" / "posterior.nc").exists()
     assert cli.main(["resume", str(tmp_path / "run"), "--quiet"]) == 0
-    model = dv.DualViewMixture(n_warmup=100, n_draws=3000, n_chains=2)
+    model = dv.DualViewMixture(n_warmup=100, n_draws=1500, n_chains=2)
     features = pd.read_csv(users, index_col="user")
     model.fit(features, read_threads(threads, USERS, Columns()).behavior(False))
     np.testing.assert_array_equal(dv.load(tmp_path / "run" / "posterior.nc")["latent"], model.posterior_["latent"])
@@ -362,6 +362,7 @@ def test_a_run_that_ctrl_c_stops_says_how_to_go_on(tmp_path: Path, capsys: pytes
     assert "1 chains of" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("looked_at")
 def test_a_fit_that_is_refused_leaves_nothing_to_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     users, threads = write_tables(tmp_path)
     fit = ["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *SHORT]

@@ -82,12 +82,15 @@ def slow(case: Any) -> Any:
     return pytest.param(case, marks=pytest.mark.slow)
 
 
-QUICK = {"dual-DP"}
-SEEDS = [0, *map(slow, range(1, 3))]
+@pytest.mark.parametrize("name", ["dual-DP"])
+def test_few_chains_leave_the_joint_prior_as_it_is(name: str) -> None:
+    """With half the chains of the test below, and the same limit: standard errors are 1.4 times as large."""
+    assert_joint(MODELS[name](), 0, n_chains=120, n_prior=2000)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in MODELS])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", MODELS)
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str, seed: int) -> None:
     assert_joint(MODELS[name](), seed)
 

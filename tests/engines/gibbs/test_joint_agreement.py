@@ -36,14 +36,20 @@ MODELS = {
     "link, process": lambda: apart(linked(ChineseRestaurant(), regression(1))),
     "link, three clusters": lambda: apart(linked(FiniteDirichlet(3), regression(2))),
 }
-FAST = {"process"}
 
 
 def slow(case: str) -> Any:
     return pytest.param(case, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("name", [name if name in FAST else slow(name) for name in MODELS])
+@pytest.mark.parametrize("name", ["process"])
+def test_few_chains_leave_the_joint_prior_as_it_is(name: str) -> None:
+    """With half the chains of the test below, and the same limit: standard errors are 1.4 times as large."""
+    assert_joint(MODELS[name](), seed=0, n_chains=120, n_prior=2000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0)
 

@@ -58,7 +58,9 @@ def with_gram_or_without(monkeypatch: pytest.MonkeyPatch, with_gram: bool) -> No
     monkeypatch.setattr(thread_regression, "_GRAM_COST", 0.0)
 
 
-@pytest.mark.parametrize("with_gram", [True, False], ids=["gram", "threads"])
+@pytest.mark.parametrize(
+    "with_gram", [pytest.param(True, id="gram", marks=pytest.mark.slow), pytest.param(False, id="threads")]
+)
 @pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in MODELS])
 def test_the_move_leaves_the_joint_prior_as_it_is(name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if with_gram and name not in ("threads, process", "threads with covariates, one cluster"):
@@ -117,16 +119,11 @@ MUTANTS = [
     precision_for_covariance,
 ]
 CASES = [("threads, process", True), ("threads, process", False), ("regressions, three clusters", False)]
-QUICK_MUTANTS = {(leaves_vectors_behind, CASES[2])}
 
 
-def ways() -> list[Any]:
-    """Every mutant in every way through the observations."""
-    both = [(mutant, case) for mutant in MUTANTS for case in CASES]
-    return [(mutant, *case) if (mutant, case) in QUICK_MUTANTS else slow(mutant, *case) for mutant, case in both]
-
-
-@pytest.mark.parametrize(("mutant", "name", "with_gram"), ways())
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "with_gram"), CASES)
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(mutant: Any, name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
     with_gram_or_without(monkeypatch, with_gram)

@@ -10,7 +10,7 @@ import dualview as dv
 from dualview.errors import InputError
 from dualview.posterior.approximated import ApproximationFacts, StartFacts
 
-FORUM = dv.datasets.agreement(n_users=20, n_threads=40, seed=1)
+FORUM = dv.datasets.agreement(n_users=15, n_threads=40, n_clusters=3, seed=1)
 BEHAVIOR = dv.SharedOutcome(FORUM.participation, FORUM.outcome)
 
 
@@ -25,8 +25,8 @@ def model() -> dv.DualViewMixture:
 
 def test_draws_fill_the_posterior(model: dv.DualViewMixture) -> None:
     post = model.posterior_
-    assert post["latent"].shape == (2, 40, 20)
-    assert post["z"].shape == (2, 40, 20)
+    assert post["latent"].shape == (2, 40, 15)
+    assert post["z"].shape == (2, 40, 15)
     counts = [len(np.unique(z)) for z in post.flat("z")]
     np.testing.assert_array_equal(counts, post.flat("n_clusters"))
     rows = post.components
@@ -86,7 +86,7 @@ def test_per_user_regressions_are_fitted() -> None:
 
 
 def test_noise_of_each_cluster_is_refused() -> None:
-    behavior = dv.UserRegression(np.repeat(np.arange(20), 3), np.ones((60, 1)), np.arange(60.0), noise="cluster")
+    behavior = dv.UserRegression(np.repeat(np.arange(15), 3), np.ones((45, 1)), np.arange(45.0), noise="cluster")
     with pytest.raises(InputError, match="noise that all share"):
         dv.DualViewMixture(engine="variational").fit(FORUM.features, behavior)
 

@@ -99,9 +99,9 @@ def test_very_many_users_are_fitted_in_this_way(monkeypatch: pytest.MonkeyPatch)
     from dualview.behaviors.likelihoods import threads
 
     monkeypatch.setattr(threads, "_MOST_FACTORISED", 10)
-    forum = dv.datasets.agreement(n_users=60, n_threads=120, seed=1)
+    forum = dv.datasets.agreement(n_users=30, n_threads=80, seed=1)
     behavior = dv.SharedOutcome(forum.participation, forum.outcome)
     model = dv.DualViewMixture(engine="variational", n_chains=2, n_draws=20).fit(forum.features, behavior)
     assert model.posterior_.approximation is not None
     assert np.corrcoef(model.latent_, forum.latent)[0, 1] > 0.9
-    assert model.posterior_["latent"].shape == (2, 20, 60)
+    assert model.posterior_["latent"].shape == (2, 20, 30)

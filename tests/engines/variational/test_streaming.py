@@ -80,6 +80,7 @@ def test_the_bound_rises_from_where_the_fit_before_left_it(behavior: bool) -> No
     assert found.found[0].converged
 
 
+@pytest.mark.slow
 def test_users_enter_where_coefficients_are_too_many_to_factorise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dualview.behaviors.likelihoods.threads._MOST_FACTORISED", 4)
     estimator = _estimator().fit(FEATURES[:N_OLD], FIRST).partial_fit(FEATURES[N_OLD:], MORE)

@@ -207,11 +207,12 @@ def check_columns(factors, ranks):
     check_law(ranks, uniform.cdf)
 
 
-@pytest.mark.parametrize("n_dims", [2, 3])
+@pytest.mark.parametrize("n_dims", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_columns_drawn_from_their_law_stay_in_it(n_dims):
     check_columns(*columns_redrawn_from_the_prior(scales.redraw_columns, n_dims))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="too few draws to tell")
 @pytest.mark.parametrize(
     ("old", "new"),
