@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dualview.behaviors.likelihoods.noise import set_noise
 from dualview.engines.gibbs.moves.assignment import choose, leave, open_cluster, weigh_columns, weigh_noises
 from dualview.engines.gibbs.working import NO_WEIGHT, Outcome
-from dualview.numerics.compiling import compiled, in_place, inlined
+from dualview.numerics.compiling import compiled, in_place, inlined, standalone
 from dualview.numerics.draws import log_root
 from dualview.numerics.messages import Message, listen, new_message, shift
 from dualview.numerics.streams import random
@@ -214,7 +214,7 @@ def look_up(u, tables, scratch, counts):
     return n_free
 
 
-@compiled
+@standalone(returns=(0, Outcome(0, -1, NO_WEIGHT)), work=12)
 def assign(rng, first, end, tables, offset, auxiliary, apart):
     """In place on tables (T, C, n), auxiliary columns and labels: all users from first to end.
 

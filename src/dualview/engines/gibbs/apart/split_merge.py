@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.engines.gibbs.moves.split_merge import all_of, chance_of_other, choose_other, free_column
-from dualview.numerics.compiling import compiled, in_place
+from dualview.numerics.compiling import compiled, in_place, standalone
 from dualview.numerics.streams import random
 from dualview.partitions.verbs import log_another, log_cluster
 from dualview.views.verbs import (
@@ -328,7 +328,7 @@ def begin_splits(apart):
     return Splits(seen, split_start_each(apart.acts, state.counts, state.views[-1:]))
 
 
-@compiled
+@standalone(returns=(0, 0), work=12)
 def split_and_merge(rng, n_moves, apart):
     """In place on labels, counts and columns: some moves. For each there must be a free column.
 

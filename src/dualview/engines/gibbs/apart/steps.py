@@ -15,7 +15,7 @@ from dualview.engines.gibbs.moves import assignment
 from dualview.engines.gibbs.packing import Pack, new_pack, pack_with
 from dualview.engines.gibbs.working import Outcome
 from dualview.numerics import parallel
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, composite
 from dualview.partitions.verbs import log_density
 from dualview.views.verbs import log_densities, log_densities_by
 
@@ -68,7 +68,7 @@ def log_joint(apart, conjugate):
     return total
 
 
-@compiled
+@composite
 def run_steps(streams, keep, apart, conjugate):
     """``steps.run_steps`` for users with several labels."""
     n_kept, draw, done, stuck, unfinished = 0, 0, 0, -1, False
