@@ -1,4 +1,4 @@
-"""What compiling kernels as parts of others gains: ``python -m benchmarks.compiling [--out compiling.json]``.
+"""What compiling kernels as parts of others and in two processes gains: ``python -m benchmarks.compiling [--out FILE]``.
 
 Each row is a fresh process with an empty cache of compiled code. It fits a model of one draw, for which everything is compiled,
 and then a longer one, whose speed shows what the compiled code is worth and whose draws must be the same in every row.
@@ -16,19 +16,22 @@ from typing import Any
 N_DRAWS = 20_000
 
 PROGRAM = """
-import hashlib, json, resource, sys, time, warnings
+import hashlib, json, os, resource, sys, time, warnings
 import dualview as dv
 warnings.simplefilter("ignore")
+if sys.argv[2] != "two":
+    from dualview.numerics import second_process
+    second_process._is_possible = lambda: False
 if sys.argv[2] == "collector":
     from dualview.numerics import parts
-    parts._with_rare_collections = lambda compile_function: compile_function()
+    parts.around_kernels.remove(parts._with_rare_collections)
 forum = dv.datasets.agreement(50, 100, seed=0)
 behavior = dv.SharedOutcome(forum.participation, forum.outcome)
 
 def fit(n):
-    cpu, wall = time.process_time(), time.perf_counter()
+    cpu, wall = sum(os.times()[:4]), time.perf_counter()
     model = dv.DualViewMixture(n_warmup=n - 1, n_draws=1, n_chains=1, random_state=0).fit(forum.features, behavior)
-    return time.process_time() - cpu, time.perf_counter() - wall, model.posterior_
+    return sum(os.times()[:4]) - cpu, time.perf_counter() - wall, model.posterior_
 
 cpu, wall, _ = fit(1)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
@@ -40,17 +43,18 @@ print(json.dumps({"cpu_s": cpu, "wall_s": wall, "peak_gb": peak, "iteration_us":
 """
 
 ROWS = (
-    ("parts, the default", "1", "rarely"),
-    ("parts, the collector as always", "1", "collector"),
-    ("no parts (`DUALVIEW_COMPILE_PARTS=0`)", "0", "rarely"),
+    ("two processes, the default", "1", "two"),
+    ("one process", "1", "one"),
+    ("one process, the collector as always", "1", "collector"),
+    ("no parts (`DUALVIEW_COMPILE_PARTS=0`)", "0", "one"),
 )
 
 
-def measure(switch: str, collector: str) -> dict[str, Any]:
-    """Seconds to a first fit, peak memory until then, speed and draws of a longer fit, in a fresh process."""
+def measure(switch: str, way: str) -> dict[str, Any]:
+    """Seconds to a first fit, CPU of both processes; peak memory until then; speed and draws of a longer fit. In a new process."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"NUMBA_CACHE_DIR": folder, "DUALVIEW_COMPILE_PARTS": switch}
-        command = [sys.executable, "-c", PROGRAM, str(N_DRAWS), collector]
+        command = [sys.executable, "-c", PROGRAM, str(N_DRAWS), way]
         finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     result: dict[str, Any] = json.loads(finished.stdout)
     return result
@@ -60,7 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compiling", description=__doc__)
     parser.add_argument("--out", type=Path, default=None, help="write the numbers as JSON")
     options = parser.parse_args()
-    rows = {name: measure(switch, collector) for name, switch, collector in ROWS}
+    rows = {name: measure(switch, way) for name, switch, way in ROWS}
     first = next(iter(rows.values()))
     print("| kernels | CPU (s) | ratio | wall time (s) | peak (GB) | iteration (µs) |\n|---|---|---|---|---|---|")
     for name, row in rows.items():

@@ -21,12 +21,12 @@ HEAD = (
 )
 
 
-def line(name: str, path: Any, options: dict[str, Any], settings: dict[str, Any], limit: float) -> str:
+def line(name: str, path: Any, options: dict[str, Any], limit: float) -> str:
     """A row of the table."""
     data = dv.read_forum(path, **options)
-    dv.DualViewMixture(n_warmup=2, n_draws=2, n_chains=1, **settings).fit(data.features, data.behavior)  # compiles
+    dv.DualViewMixture(n_warmup=2, n_draws=2, n_chains=1).fit(data.features, data.behavior)  # compiles
     began = time.monotonic()
-    post = dv.DualViewMixture(random_state=0, max_time=limit, **settings).fit(data.features, data.behavior).posterior_
+    post = dv.DualViewMixture(random_state=0, max_time=limit).fit(data.features, data.behavior).posterior_
     seconds = time.monotonic() - began
     table = post.diagnostics()
     sizes = table[["ess_bulk", "ess_tail"]].min(axis=1)
@@ -52,12 +52,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.finished_forums", description=__doc__)
     parser.add_argument("--forum", nargs="+", action="append", required=True, metavar="NAME POSTS OPTION=VALUE")
     parser.add_argument("--seconds", type=float, default=600.0, help="limit of each fit")
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings other than the default")
     asked = parser.parse_args()
-    settings: dict[str, Any] = dict(word.split("=", 1) for word in asked.set)
     print(f"{HEAD}\n|{'---|' * 12}")
     for name, path, options in map(forum_of, asked.forum):
-        print(line(name, path, options, settings, asked.seconds), flush=True)
+        print(line(name, path, options, asked.seconds), flush=True)
 
 
 if __name__ == "__main__":

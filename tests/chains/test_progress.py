@@ -49,10 +49,10 @@ def test_speed_of_a_resumed_run_counts_new_iterations_only(now: list[float]) -> 
 
 
 def test_time_counts_from_the_first_iterations_and_what_comes_before_is_said(now: list[float]) -> None:
-    """A first fit compiles for a minute; no trace of the longer line stays."""
+    """A first fit compiles for half a minute; no trace of the longer line stays."""
     stream = io.StringIO()
     with Bar(2, fixed(1000), stream=stream) as bar:
-        assert lines(stream)[-1].endswith("0 of 1,000 iterations; the first fit on a machine compiles for a minute")
+        assert lines(stream)[-1].endswith("0 of 1,000 iterations; the first fit on a machine compiles for half a minute")
         now[0] = 60.0
         bar(0, 100, 3)
         shown = stream.getvalue().split("\r")

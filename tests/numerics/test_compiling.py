@@ -20,6 +20,7 @@ from numba.core import event
 
 import dualview
 from dualview.numerics import compiling
+from programs import run
 from yardsticks import python_of
 
 PROGRAM = """
@@ -39,25 +40,15 @@ def package(tmp_path):
     return copy / "numerics"
 
 
-def run(package, program=PROGRAM, **variables):
-    """Numbers printed by a program that imports the copy."""
-    cleared = ("NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT", "PYTHONPATH")
-    environment = {name: value for name, value in os.environ.items() if name not in cleared}
-    environment |= {"PYTHONPATH": str(package.parents[1]), **variables}
-    finished = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, finished.stderr
-    return [float(number) for number in finished.stdout.split()]
-
-
 def test_an_edit_to_a_called_kernel_renews_its_callers(package):
-    first, hits = run(package)
+    first, hits = run(package, PROGRAM)
     assert hits == 0
-    assert run(package) == [first, 1]
+    assert run(package, PROGRAM) == [first, 1]
     linalg = package / "linalg.py"
     text = linalg.read_text()
     assert "math.sqrt(rest)" in text
     linalg.write_text(text.replace("math.sqrt(rest)", "2.0 * math.sqrt(rest)"))
-    edited, hits = run(package)
+    edited, hits = run(package, PROGRAM)
     assert hits == 0
     assert edited != first
 
@@ -93,7 +84,7 @@ def test_without_a_place_for_the_cache_kernels_are_compiled_in_memory(package):
         (folder / "__pycache__").touch()
     nowhere = package.parent / "__init__.py" / "below"
     places = {name: str(nowhere) for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA", "NUMBA_CACHE_DIR")}
-    _, hits = run(package, PYTHONDONTWRITEBYTECODE="1", **places)
+    _, hits = run(package, PROGRAM, PYTHONDONTWRITEBYTECODE="1", **places)
     assert hits == 0
     assert not list(package.parents[1].rglob("*.nbi"))
 

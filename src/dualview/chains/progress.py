@@ -56,7 +56,7 @@ class Bar(Watcher):
         self._lock = Lock()
 
     def __enter__(self) -> Self:
-        self._write(f"{self._count()}; the first fit on a machine compiles for a minute", 0.0, "\r")
+        self._write(f"{self._count()}; the first fit on a machine compiles for half a minute", 0.0, "\r")
         return self
 
     def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:

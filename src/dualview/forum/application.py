@@ -91,7 +91,7 @@ def run_forum(
     if made is not None:
         write_whole(out / "posts.csv", made.to_csv(index=False).encode())
     sizes = f"{len(data.features)} users, {len(data.training.ids)} threads"
-    say(f"Fitting the dual model: {sizes}. The first fit compiles for a minute.")
+    say(f"Fitting the dual model: {sizes}. The first fit compiles for half a minute.")
     summary = fit_run(request, out, n_jobs=n_jobs, quiet=quiet)
     model = opened(out)
     clock.mark("dual")

@@ -1,10 +1,10 @@
 """One decorator policy for all compiled functions.
 
-A kernel is compiled when it is first called, and kept on disk. The kernels that it calls are compiled as parts of it, which
-makes the first fit ready sooner (:mod:`dualview.numerics.parts`, all that this package does to Numba's insides but for the
-stamp of the disk cache below). Three things turn that off, and every kernel is then compiled by ``numba.njit`` alone: the
-environment variable ``DUALVIEW_COMPILE_PARTS=0``, a Numba version that it was not tested with, and a Numba that lacks one of
-the names it uses.
+A kernel is compiled when it is first called, and kept on disk. The kernels that it calls are compiled as parts of it, or once
+for all their callers, which makes the first fit ready sooner (:mod:`dualview.numerics.parts` and
+:mod:`dualview.numerics.standalone`: all that this package does to Numba's insides, but for the disk cache below). Three things
+turn that off, and every kernel is then compiled by ``numba.njit`` alone: the environment variable ``DUALVIEW_COMPILE_PARTS=0``,
+a Numba version that it was not tested with, and a Numba that lacks one of the names it uses.
 """
 
 import os
@@ -35,7 +35,7 @@ def _find_parts() -> Any:
     if wanted == "0" or not oldest <= numba.version_info.short <= newest:
         return None
     try:
-        from dualview.numerics import parts
+        from dualview.numerics import parts, standalone  # noqa: F401  (both can be used, or neither is)
     except (ImportError, AttributeError):  # a name that a module or a class of Numba no longer has
         return None
     return parts

@@ -6,8 +6,8 @@ disk like that of any kernel. A kernel that is read from disk reads what it call
 
 **Why.** What is the same in two models is compiled once for both. And a second process can compile a part of it: a kernel that
 says what it returns need not be there while its callers are compiled, so it waits until they are, and whichever process is free
-takes it (:mod:`dualview.numerics.second_process`). The first fit is ready in … s in place of … s (``python -m
-benchmarks.compiling``, docs/benchmarks.md). The draws were the same bit for bit.
+takes it (:mod:`dualview.numerics.second_process`). ``python -m benchmarks.compiling`` measures what that gains
+(docs/benchmarks.md).
 
 It has the switch and the versions of ``parts``.
 """
@@ -26,7 +26,7 @@ from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.core.typing import templates
 
-from dualview.numerics import dispatch, parts
+from dualview.numerics import parts
 from dualview.numerics.second_process import SecondProcess, is_second
 
 _USED = (
@@ -237,14 +237,20 @@ class SameCompiler:
     @classmethod
     def here(cls) -> "SameCompiler":
         """As this process compiles."""
-        return cls(_settings(), dispatch.own_kinds())
+        return cls(_settings(), _kinds())
 
     def __call__(self) -> None:
         for place in [*self.kinds, *(place for functions in self.kinds.values() for place in functions.values())]:
             importlib.import_module(place.split(":")[0])
-        own = dispatch.own_kinds()
+        own = _kinds()
         if _settings() != self.settings or {record: own.get(record) for record in self.kinds} != self.kinds:
             raise RuntimeError("This process would compile something else.")
+
+
+def _kinds() -> dict[str, dict[str, str]]:
+    from dualview.numerics.dispatch import own_kinds  # which imports what imports this module
+
+    return own_kinds()
 
 
 def _settings() -> dict[str, Any]:

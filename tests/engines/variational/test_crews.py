@@ -1,6 +1,7 @@
 """Teams of workers: how much they are given in one go, and workers that are gone."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,8 +51,17 @@ def test_a_worker_is_given_as_much_as_there_is_room_for(size: int, most: int) ->
     assert 2 * size * 8 * most <= crews._IN_ONE_GO or most == 1
 
 
+@dataclass
+class Parcel:
+    """What a task may get."""
+
+    content: np.ndarray
+
+
 def test_sizes_of_arguments() -> None:
     assert n_bytes((np.zeros(3), [np.zeros(2), "text"], 5)) == 40
+    assert n_bytes({"own": Parcel(np.zeros(4)), "other": np.zeros(1)}) == 40
+    assert n_bytes(Parcel) == 0
 
 
 class Forgetful:

@@ -116,7 +116,9 @@ class LogitPanel(Likelihood):
     def approximate(self) -> SoftLogit:
         """q of all latent vectors together, by the Pólya–Gamma bound."""
         if not self.can_approximate:
-            raise self._lacks("approximate", "has a variational approximation only without effects outside the mixture")
+            raise NotImplementedError(
+                f"{type(self).__name__} has a variational approximation only without effects outside the mixture."
+            )
         return SoftLogit.start(self)
 
     def log_density(self, latent: Array, params: Params) -> float:

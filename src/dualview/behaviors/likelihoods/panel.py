@@ -114,7 +114,9 @@ class PanelRegression(Likelihood):
     def approximate(self) -> SoftPanel:
         """q of all latent vectors together."""
         if not self.can_approximate:
-            raise self._lacks("approximate", "has a variational approximation only with one noise for all, which is learnt")
+            raise NotImplementedError(
+                f"{type(self).__name__} has a variational approximation only with one noise for all, which is learnt."
+            )
         return SoftPanel.start(PanelEquations(self, self.panel.squares, self.panel.weighted, self._working_prior))
 
     def noise_law(self, residual: Array) -> G:

@@ -29,9 +29,9 @@ from dualview.units import Whitening
 
 Array = NDArray[np.float64]
 
-# The sweep moves latent coefficients one user at a time; a joint draw now and then keeps users who always appear together from
-# being slow. With covariates every step has one, unless there are so many coefficients that it would take most of the time.
-# Then the other steps draw the covariates' coefficients given the users'.
+# The sweep moves latent coefficients one user at a time; an occasional joint draw lets users who always appear together mix
+# well. With covariates the joint draw is made in every step, unless so many coefficients would make it the slowest part by far;
+# the other steps then draw the coefficients of covariates given those of users.
 _JOINT_SHARE = 0.1
 _JOINT_SHARE_WITH_COVARIATES = 0.3
 _ALWAYS_TOGETHER = 300  # coefficients of users and covariates

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import is_dataclass
 from itertools import islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -127,6 +128,10 @@ def n_bytes(value: Any) -> int:
     """Of the arrays in it, which are all that may be large."""
     if isinstance(value, np.ndarray):
         return value.nbytes
+    if is_dataclass(value) and not isinstance(value, type):
+        value = vars(value)
+    if isinstance(value, dict):
+        value = list(value.values())
     return sum(map(n_bytes, value)) if isinstance(value, tuple | list) else 0
 
 

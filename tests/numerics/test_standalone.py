@@ -1,0 +1,312 @@
+"""Kernels with code of their own: callers share it, find it again on disk, and are compiled before it is."""
+
+import functools
+import operator
+import os
+import sys
+import time
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import pytest
+
+from dualview.numerics import compiling, dispatch
+from programs import run_here
+
+pytestmark = pytest.mark.skipif(not compiling._parts, reason="This Numba is used without parts.")
+
+
+class Pair(NamedTuple):
+    """Two arrays."""
+
+    left: np.ndarray
+    right: np.ndarray
+
+
+@compiling.standalone()
+def swapped(pair, by):
+    if by < 0.0:
+        raise ValueError("by is below zero")
+    return Pair(pair.right * by, pair.left.copy())
+
+
+@compiling.standalone(returns="pair")
+def doubled(pair):
+    return Pair(2.0 * pair.left, pair.right)
+
+
+@compiling.standalone(returns=0)
+def says_whole_number(x):
+    return x + 0.5
+
+
+@compiling.standalone(returns=0.0, python=True)
+def added(a, b):
+    return a + b
+
+
+def _face(kernel):
+    from dualview.numerics import standalone
+
+    return standalone._FACES[kernel.py_func.__module__, kernel.py_func.__name__]
+
+
+def _pair():
+    return Pair(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+
+
+def test_callers_share_its_code_and_python_has_a_copy():
+    once = compiling.uncached(lambda pair: swapped(pair, 2.0))
+    twice = compiling.uncached(lambda pair: swapped(swapped(pair, 2.0), 10.0))
+    assert np.array_equal(once(_pair()).left, [6.0, 8.0])
+    assert np.array_equal(twice(_pair()).left, [10.0, 20.0])
+    assert np.array_equal(twice(_pair()).right, [6.0, 8.0])
+    assert not swapped.overloads
+    assert np.array_equal(swapped(_pair(), 3.0).left, [9.0, 12.0])
+    assert len(swapped.overloads) == 1
+
+
+def test_its_errors_reach_the_caller():
+    call = compiling.uncached(lambda pair, by: swapped(pair, by).left.sum())
+    assert call(_pair(), 1.0) == 7.0
+    with pytest.raises(ValueError, match="below zero"):
+        call(_pair(), -1.0)
+
+
+def test_a_kernel_that_other_people_compile_can_call_it():
+    assert numba.njit(lambda pair: doubled(doubled(pair)).left.sum())(_pair()) == 12.0
+
+
+def test_what_it_says_that_it_returns_is_checked():
+    with pytest.raises(TypeError, match="says_whole_number returns float64, and says that it returns int64"):
+        compiling.uncached(lambda x: says_whole_number(x))(1.0)
+
+
+def test_it_can_be_one_for_kernels_and_for_python():
+    assert compiling.uncached(lambda a: added(a, 1.0))(2.0) == 3.0
+    assert added(1.5, 2.0) == 3.5
+    assert len(added.overloads) == 1
+
+
+def test_records_of_other_packages_are_not_kept_on_disk():
+    """Pair is of this module, whose edits the disk cache would not notice."""
+    compiling.uncached(lambda pair: doubled(pair))(_pair())
+    assert not _face(doubled)._kept.overloads
+    assert len(_face(doubled)._passing.overloads) == 1
+    assert not _face(doubled)._passing._cache.cache_path
+
+
+@compiling.uncached
+def _many(pair, n):
+    total = 0.0
+    for _ in range(n):
+        pair = swapped(doubled(pair), 0.5)
+        total += pair.left[0]
+    return total
+
+
+def test_its_arrays_are_given_back():
+    stats = numba.core.runtime.rtsys.get_allocation_stats
+    if not numba.config.NRT_STATS:
+        numba.core.runtime._nrt_python.memsys_enable_stats()
+    _many(_pair(), 1)
+    before = stats()
+    _many(_pair(), 100)
+    after = stats()
+    assert after.mi_alloc - before.mi_alloc >= 300
+    assert after.mi_free - before.mi_free == after.mi_alloc - before.mi_alloc
+
+
+# Copies
+
+
+@compiling.uncached
+def _fibonacci(n):
+    a, b, before, seen = 0, 1, -1, 0
+    for i in range(n):
+        before = a
+        kept = b
+        a, b = b, a + b
+        if i % 3 == 0:
+            seen += kept - before
+        last = kept
+        while last > 10:
+            last = last - 10
+        seen += last
+    return a, b, before, seen
+
+
+@compiling.uncached
+def _rotated(values, n):
+    first, second, third = values, values + 1.0, values + 2.0
+    for _ in range(n):
+        held = first
+        first, second, third = second, third, held
+    return first - second, third
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 20])
+def test_variables_that_were_copies_keep_their_values(n):
+    assert _fibonacci(n) == _fibonacci.py_func(n)
+    for own, expected in zip(_rotated(np.arange(3.0), n), _rotated.py_func(np.arange(3.0), n), strict=True):
+        assert np.array_equal(own, expected)
+
+
+def test_operators_are_resolved_as_numba_does():
+    parts, context = compiling._parts, numba.core.registry.cpu_target.typing_context
+    kinds = [numba.int64, numba.float64, numba.boolean, numba.float64[::1], numba.types.literal(2)]
+    for name in ("add", "mul", "truediv", "lt", "getitem"):
+        kind = context.resolve_value_type(getattr(operator, name))
+        for a in kinds:
+            for b in kinds:
+                answers = []
+                for resolve in (parts._searched_call_type, parts._call_type, parts._call_type):
+                    try:
+                        answers.append(resolve(kind, context, (a, b), {}))
+                    except numba.TypingError:
+                        answers.append(None)
+                assert answers[0] == answers[1] == answers[2]
+
+
+def test_the_variables_of_a_statement_are_those_that_numba_lists():
+    from numba.core import compiler
+
+    parts, blocks = compiling._parts, compiler.run_frontend(_fibonacci.py_func).blocks.values()
+    for statement in [statement for block in blocks for statement in block.body]:
+        values = statement.__dict__
+        assert parts._variables_in(statement, values) == parts._listed_variables(statement, values)
+
+
+# On disk
+
+SUMS = """
+import numpy as np
+from dualview.views import no_view
+from dualview.views.gaussian.conditionals import cluster_sums
+from dualview.views.gaussian.kind import sums
+view = no_view(3, 1)._replace(vectors=np.arange(6.0).reshape(3, 2))
+view = view._replace(components=view.components._replace(means=np.zeros((1, 2))))
+found = sums(np.zeros(3, dtype=np.int64), 0, 3, view)
+print(*found.totals.ravel(), sum(sums.stats.cache_hits.values()), len(cluster_sums.overloads))
+"""
+
+
+def test_a_kernel_from_disk_finds_what_it_calls_or_has_it_compiled(tmp_path):
+    """Were it not so, the process would end without a word."""
+    first = run_here(SUMS, tmp_path)
+    assert first[-2:] == [0, 1]
+    assert run_here(SUMS, tmp_path) == [*first[:-2], 1, 1]
+    lost = list(tmp_path.rglob("conditionals.cluster_sums*"))
+    assert lost
+    for file in lost:
+        file.unlink()
+    assert run_here(SUMS, tmp_path) == [*first[:-2], 1, 1]
+
+
+ONCE = """
+import warnings
+import dualview as dv
+from dualview.engines.gibbs.steps import run_steps
+from dualview.numerics import standalone
+warnings.simplefilter("ignore")
+forum = dv.datasets.agreement(16, 30, n_clusters=2, seed=0)
+behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+dv.DualViewMixture(n_warmup=5, n_draws=10, n_chains=1, n_jobs=1, random_state=0).fit(forum.features, behavior)
+faces = [face for face in standalone._FACES.values() if face._kept.overloads]
+print(len(run_steps.overloads), len(faces), max(len(face._kept.overloads) for face in faces))
+print(len(standalone._SOON), sum(set(needed.face._kept.overloads) == {needed.arguments} for needed in standalone._SOON))
+"""
+
+
+def test_a_fit_compiles_every_kernel_for_one_kind_of_arguments():
+    """Those that were foreseen are those that it calls: what is compiled before a fit has data, and by the second process."""
+    n_steps, n_faces, most, n_soon, n_right = run_here(ONCE)
+    assert n_steps == most == 1
+    assert n_faces > 8
+    assert n_soon == n_right == 5
+
+
+# The second process
+
+
+def _until(happened, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not happened() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert happened()
+
+
+@pytest.fixture
+def second_process(monkeypatch):
+    """Makes second processes, and ends them."""
+    from dualview.numerics import second_process as module
+
+    monkeypatch.delenv(module._MARK, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    made = []
+
+    def make(first):
+        made.append(module.SecondProcess(first))
+        return made[-1]
+
+    yield make
+    for process in made:
+        process.close()
+        assert process._process is None or process._process.poll() is not None
+        assert not process._thread.is_alive()
+
+
+def test_it_does_what_it_is_told(second_process, tmp_path):
+    names = ["first", "one", "two", "spare"]
+    first, one, two, spare = (functools.partial(os.mkdir, str(tmp_path / name)) for name in names)
+    process = second_process(first)
+    process.add_spare(spare)
+    process.add(one, 1.0)
+    process.add(two, 2.0)
+    _until((tmp_path / "spare").exists)
+    process.wait()
+    assert {path.name for path in tmp_path.iterdir()} == set(names)
+    assert process.take_back() is None
+
+
+@pytest.mark.parametrize("where", ["first", "later"])
+def test_one_that_fails_leaves_its_tasks_to_others(second_process, tmp_path, where):
+    fails, works = functools.partial(int, "nothing"), functools.partial(os.mkdir, str(tmp_path / "made"))
+    process = second_process(fails if where == "first" else functools.partial(int, "1"))
+    if where == "later":
+        process.add(fails, 3.0)
+        _until(lambda: not process._thread.is_alive())
+    process.add(works, 1.0)
+    process.add(fails, 2.0)
+    _until(lambda: not process._thread.is_alive())
+    process.wait()
+    assert process.take_back() is fails
+    assert process.take_back() is works
+    assert process.take_back() is None
+    assert not (tmp_path / "made").exists()
+
+
+def test_one_processor_has_none(second_process, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    process = second_process(functools.partial(int, "1"))
+    assert process._process is None
+    process.add(sys.exit, 1.0)
+    process.wait()
+    assert process.take_back() is sys.exit
+
+
+def test_a_process_that_would_compile_something_else_says_no():
+    from dualview.numerics import standalone
+
+    here = standalone.SameCompiler.here()
+    here()
+    record, functions = next(iter(here.kinds.items()))
+    verb = next(iter(functions))
+    for other in (
+        standalone.SameCompiler(here.settings | {"OPT": -1}, here.kinds),
+        standalone.SameCompiler(here.settings, here.kinds | {record: functions | {verb: "dualview.model:Model"}}),
+    ):
+        with pytest.raises(RuntimeError, match="something else"):
+            other()
+    assert all(place.startswith("dualview.") for place in dispatch.own_kinds())
