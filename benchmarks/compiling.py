@@ -51,7 +51,7 @@ ROWS = (
 
 
 def measure(switch: str, way: str) -> dict[str, Any]:
-    """Seconds to a first fit, CPU of both processes; peak memory until then; speed and draws of a longer fit. In a new process."""
+    """Seconds to a first fit, CPU of both processes; peak memory until then; speed and draws of a longer fit."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"NUMBA_CACHE_DIR": folder, "DUALVIEW_COMPILE_PARTS": switch}
         command = [sys.executable, "-c", PROGRAM, str(N_DRAWS), way]
