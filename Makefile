@@ -49,7 +49,7 @@ format: $(VENV)/ready
 # The tests of a file run on one worker, so that its fits and its compilation are shared. What many files share is compiled first,
 # beside the linters: else the workers would compile it side by side.
 test: $(VENV)/ready
-	$(MAKE) -j $(WORKERS) warm-table+agreement warm-features+pooled lint
+	$(MAKE) -j 3 warm-table+agreement warm-features+pooled lint
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 warm-table+agreement warm-features+pooled: $(VENV)/ready
