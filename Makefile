@@ -20,6 +20,7 @@ WORKERS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 unexport PYTHONDONTWRITEBYTECODE
+test: export DUALVIEW_COMPILE_PROCESSES = 1
 
 PAPER_OUT ?= reproduced
 # All studies but link, which is about an extension of the paper's model: make link.
@@ -30,7 +31,7 @@ STUDIES = all models information starts sensitivity randomised unstructured over
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualview needs Python 3.11 or later; got " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test]'
 	touch $@
 
 demo: $(VENV)/ready

@@ -19,9 +19,6 @@ PROGRAM = """
 import hashlib, json, os, resource, sys, time, warnings
 import dualview as dv
 warnings.simplefilter("ignore")
-if sys.argv[2] != "two":
-    from dualview.numerics import second_process
-    second_process._is_possible = lambda: False
 if sys.argv[2] == "collector":
     from dualview.numerics import parts
     parts.around_kernels.remove(parts._with_rare_collections)
@@ -53,7 +50,9 @@ ROWS = (
 def measure(switch: str, way: str) -> dict[str, Any]:
     """Seconds to a first fit, CPU of both processes; peak memory until then; speed and draws of a longer fit."""
     with tempfile.TemporaryDirectory() as folder:
+        processes = "2" if way == "two" else "1"
         environment = os.environ | {"NUMBA_CACHE_DIR": folder, "DUALVIEW_COMPILE_PARTS": switch}
+        environment["DUALVIEW_COMPILE_PROCESSES"] = processes
         command = [sys.executable, "-c", PROGRAM, str(N_DRAWS), way]
         finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     result: dict[str, Any] = json.loads(finished.stdout)

@@ -117,6 +117,7 @@ def test_a_fixed_length_is_looked_at_where_there_are_enough_draws(
     assert ("R-hat" in capsys.readouterr().err) == told
 
 
+@pytest.mark.slow
 def test_processes_give_the_draws_that_threads_give_and_tell_their_progress(
     good: dv.Posterior, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,7 +196,6 @@ def test_a_kernel_from_disk_finds_what_it_calls_or_has_it_compiled(tmp_path):
     """Were it not so, the process would end without a word."""
     first = run_here(SUMS, tmp_path)
     assert first[-2:] == [0, 1]
-    assert run_here(SUMS, tmp_path) == [*first[:-2], 1, 1]
     lost = list(tmp_path.rglob("conditionals.cluster_sums*"))
     assert lost
     for file in lost:
@@ -242,7 +241,7 @@ def second_process(monkeypatch):
     """Makes second processes, and ends them."""
     from dualview.numerics import second_process as module
 
-    monkeypatch.delenv(module._MARK, raising=False)
+    monkeypatch.delenv(module.SWITCH, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     made = []
 
@@ -287,13 +286,25 @@ def test_one_that_fails_leaves_its_tasks_to_others(second_process, tmp_path, whe
     assert not (tmp_path / "made").exists()
 
 
-def test_one_processor_has_none(second_process, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+@pytest.mark.parametrize("why", ["one processor", "switched off"])
+def test_there_may_be_none(second_process, monkeypatch, why):
+    if why == "one processor":
+        monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    else:
+        monkeypatch.setenv("DUALVIEW_COMPILE_PROCESSES", "1")
     process = second_process(functools.partial(int, "1"))
     assert process._process is None
     process.add(sys.exit, 1.0)
     process.wait()
     assert process.take_back() is sys.exit
+
+
+def test_the_switch_is_one_or_two(monkeypatch):
+    from dualview.numerics import second_process as module
+
+    monkeypatch.setenv(module.SWITCH, "many")
+    with pytest.raises(ValueError, match=r"DUALVIEW_COMPILE_PROCESSES must be 1 or 2 .*; got 'many'"):
+        module.is_wanted()
 
 
 def test_a_process_that_would_compile_something_else_says_no():

@@ -66,7 +66,7 @@ CASES = {
 }
 
 
-SLOW = {"categories", "categories and behavior"}
+SLOW = {"table", "categories", "categories and behavior"}
 
 
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in CASES])

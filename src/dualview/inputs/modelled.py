@@ -90,7 +90,7 @@ def modelled(estimator: Any, data: Data) -> Modelled:
         own = slope_units(units.get("features"), n_levels)
         likelihood = LinkedLikelihood.of(likelihood, design, units["behavior"], own)
     partition = partition_prior(estimator.n_clusters, concentration(estimator.alpha), estimator.partition)
-    pooled = estimator.pooling is not None
+    pooled = estimator.pooling is not None and data.behavior is not None
     model = Model(
         partition,
         working,

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-_MARK = "DUALVIEW_SECOND_PROCESS"  # set in the second process, which starts no other
+SWITCH = "DUALVIEW_COMPILE_PROCESSES"  # 1 in the second process, which starts no other
 # Packages are made without running their __init__ modules, which import much that kernels have no use for.
 _PROGRAM = """
 import pathlib, sys, types
@@ -43,7 +43,7 @@ class SecondProcess:
         self._at: Task | None = None
         self._at_spare = False
         self._over = False
-        self._process = _started() if _is_possible() else None
+        self._process = _started() if is_wanted() else None
         self._thread = threading.Thread(target=self._serve, daemon=True)
         if self._process is not None:
             self._thread.start()
@@ -118,13 +118,12 @@ class SecondProcess:
             return False
 
 
-def is_second() -> bool:
-    """Whether this is a second process."""
-    return _MARK in os.environ
-
-
-def _is_possible() -> bool:
-    return not is_second() and (os.cpu_count() or 1) > 1 and bool(sys.executable)
+def is_wanted() -> bool:
+    """Whether a second process may be started."""
+    wanted = os.environ.get(SWITCH, "") or "2"
+    if wanted not in ("1", "2"):
+        raise ValueError(f"{SWITCH} must be 1 or 2 (the default), the processes that compile a first fit; got {wanted!r}.")
+    return wanted == "2" and (os.cpu_count() or 1) > 1 and bool(sys.executable)
 
 
 def _started() -> "subprocess.Popen[bytes] | None":
@@ -133,7 +132,7 @@ def _started() -> "subprocess.Popen[bytes] | None":
     try:
         return subprocess.Popen(
             command,
-            env=os.environ | {_MARK: "1"},
+            env=os.environ | {SWITCH: "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

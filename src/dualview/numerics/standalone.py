@@ -27,7 +27,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.typing import templates
 
 from dualview.numerics import parts
-from dualview.numerics.second_process import SecondProcess, is_second
+from dualview.numerics.second_process import SecondProcess, is_wanted
 
 _USED = (
     (base.BaseContext, "insert_user_function"),
@@ -299,7 +299,7 @@ _opened: _Opened | None = None
 def _while_open(function: Any, compile_function: Callable[[], Any]) -> Any:
     """What the compilation of a kernel gives, with a second process at hand. Compilations nest, the outermost has it."""
     global _opened
-    if _opened is not None or is_second():
+    if _opened is not None or not is_wanted():
         return compile_function()
     _opened = _Opened()
     try:

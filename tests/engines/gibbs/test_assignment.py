@@ -383,11 +383,10 @@ def test_a_sweep_from_the_exact_posterior_of_fixed_components_stays_in_it(n_dims
     check_law(distances, chi2(n_users * n_latent).cdf)
 
 
-@pytest.mark.parametrize("n_auxiliary", [pytest.param(1, marks=pytest.mark.slow), 3])
-@pytest.mark.parametrize(
-    ("n_dims", "n_latent"), [*(pytest.param(*dims, marks=pytest.mark.slow) for dims in ((1, 0), (0, 1))), (1, 2)]
-)
-@pytest.mark.parametrize("marginal", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_auxiliary", [1, 3])
+@pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (1, 2)])
+@pytest.mark.parametrize("marginal", [True, False])
 def test_sweeps_from_the_prior_stay_in_it(n_dims, n_latent, n_auxiliary, marginal):
     """Clusters by the Chinese restaurant, components, vectors and outcomes given them; then sweeps, with fresh auxiliary ones.
 

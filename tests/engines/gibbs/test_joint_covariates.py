@@ -36,6 +36,7 @@ def _many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_ALWAYS_TOGETHER", 0)
 
 
+@pytest.mark.slow
 def test_few_chains_leave_the_joint_prior_as_it_is() -> None:
     """With half the chains of the test below, and the same limit: standard errors are 1.4 times as large."""
     assert_joint(MODELS["one cluster"](), seed=0, n_chains=120, n_prior=2000)

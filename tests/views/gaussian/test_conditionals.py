@@ -402,7 +402,8 @@ def redrawn_from_prior(rng, z, n_dims, n_rounds):
     return x, components, base
 
 
-@pytest.mark.parametrize("n_dims", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_dims", [1, 2])
 def test_a_view_redrawn_from_its_prior_stays_in_it(n_dims):
     """The last cluster is empty. All these numbers are χ² under the prior."""
     rng, z = np.random.default_rng(9), np.array([0, 0, 0, 1, 1, 0])
