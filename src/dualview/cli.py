@@ -29,7 +29,7 @@ def demo(
 ) -> None:
     """Fit a simulated forum and compare the results with the truth.
 
-    Writes picture.png, report.md and users.csv. Takes about a minute the first time, most of it for compiling.
+    Writes picture.png, report.md and users.csv. Takes less than a minute the first time, most of it for compiling.
 
     Example: dualview demo --out demo --seed 0
 

@@ -36,7 +36,7 @@ def run(out: Path, seed: int, users: int, threads: int, draws: int, max_draws: i
     plots.require_matplotlib()
     forum = agreement(users, threads, seed=seed, noise_variance=_NOISE_VARIANCE)
     if not quiet:
-        print("The very first run compiles for about a minute before sampling starts.", file=sys.stderr, flush=True)
+        print("The very first run compiles for about half a minute before sampling starts.", file=sys.stderr, flush=True)
     lengths = {"n_draws": draws, "max_draws": max_draws}
     dual = _fit("dual-DP", forum.features, forum, lengths, seed, quiet)
     single = _fit("single", None, forum, lengths, seed, quiet)

@@ -39,7 +39,7 @@ def run(names: Iterable[str], out: Path, *, quick: bool, seed: int, jobs: int, q
     asked = _claim(out, asked, quick, seed)
     cells = {name: STUDIES[name](plan) for name in asked}
     if not quiet:
-        print("The very first run compiles for up to a minute before sampling starts.", file=sys.stderr, flush=True)
+        print("The very first run compiles for about half a minute before sampling starts.", file=sys.stderr, flush=True)
     outcomes = run_grid([cell for part in cells.values() for cell in part], out / "cells", run_cell, n_jobs=jobs, quiet=quiet)
     by_cell = {outcome.cell: outcome for outcome in outcomes}
     paths = _write(out, plan, {name: [by_cell[cell] for cell in dict.fromkeys(part)] for name, part in cells.items()}, quick)

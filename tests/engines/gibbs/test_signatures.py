@@ -11,6 +11,7 @@ from scipy import sparse
 
 import dualview as dv
 from dualview.engines.gibbs import GibbsEngine
+from dualview.engines.gibbs.engine import example_state
 
 N_USERS = 12
 RNG = np.random.default_rng(0)
@@ -52,7 +53,9 @@ def test_fits_of_all_kinds_share_their_compiled_code(tables: dict[str, Any], mon
     working_state, kinds = GibbsEngine.working_state, set()
 
     def look(engine: GibbsEngine, *arguments: Any) -> Any:
+        model, *_ = arguments
         kinds.add(str(numba.typeof(working_state(engine, *arguments))))
+        kinds.add(str(numba.typeof(example_state(model))))  # with which code is compiled before there is a state
         raise SeenError
 
     monkeypatch.setattr(GibbsEngine, "working_state", look)

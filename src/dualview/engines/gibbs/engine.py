@@ -311,25 +311,22 @@ def _compile_steps(model: Model) -> None:
 
     It would be compiled when it is called. But most of what the start of a chain needs is in it, and would be compiled first.
     """
+    working = example_state(model)
+    if working is not None and hasattr(steps.run_steps, "compile"):  # else Numba was told not to
+        arguments = np.zeros((1, 4), dtype=np.uint64), np.zeros(1, dtype=np.bool_), working, Conjugate.none()
+        steps.run_steps.compile(tuple(numba.typeof(argument) for argument in arguments))
+
+
+def example_state(model: Model) -> WorkingState | None:
+    """A state whose arrays have the types of those to come, where a step is one compiled call and views are of usual kinds."""
     whole, n_users = _whole_names(model)[:-1], model.n_users
     one_table = _names(model)[:-1] == whole and set(whole) <= set(_empty(model))
     if model.agreement is not None or model.pooled or not one_table or n_users > assignment.BLOCK or _with_others(model):
-        return
+        return None
     views = tuple(_empty(model)[name](n_users, 1) for name in whole)
-    working = WorkingState(
-        np.zeros(n_users, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-        (*views, no_view(n_users, 1)),
-        Terms.none(n_users),
-        np.empty(0),
-        model.partition.record(1.0),
-        0,
-        False,
-        Outcome.none(),
-    )
-    arguments = np.zeros((1, 4), dtype=np.uint64), np.zeros(1, dtype=np.bool_), working, Conjugate.none()
-    if hasattr(steps.run_steps, "compile"):  # else Numba was told not to
-        steps.run_steps.compile(tuple(numba.typeof(argument) for argument in arguments))
+    z, counts, partition = np.zeros(n_users, dtype=np.int64), np.zeros(1, dtype=np.int64), model.partition.record(1.0)
+    views, terms = (*views, no_view(n_users, 1)), Terms.none(n_users)
+    return WorkingState(z, counts, views, terms, np.empty(0), partition, 0, False, Outcome.none())
 
 
 def _latent_prior(model: Model, working: WorkingState, acts: NDArray[np.int64]) -> Prior:
