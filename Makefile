@@ -74,8 +74,8 @@ $(VENV)-numba-%/ready: pyproject.toml
 .PRECIOUS: $(VENV)-numba-%/ready
 
 test-numba-%: $(VENV)-numba-%/ready
-	NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest -m "slow or not slow" tests/numerics/test_compiling.py
-	DUALVIEW_COMPILE_PARTS=0 NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest tests/numerics/test_compiling.py
+	NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest -m "slow or not slow" tests/numerics/test_compiling.py tests/numerics/test_standalone.py
+	DUALVIEW_COMPILE_PARTS=0 NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest tests/numerics/test_compiling.py tests/numerics/test_standalone.py
 
 test-numba: $(NUMBAS:%=test-numba-%)
 

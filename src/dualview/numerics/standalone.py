@@ -33,12 +33,14 @@ _USED = (
     (base.BaseContext, "insert_user_function"),
     (caching.Cache, "_index_key"),
     (caching.IndexDataCacheFile, "_load_index"),
+    (codegen.CPUCodeLibrary, "add_linking_library"),
     (codegen.JITCodeLibrary, "_finalize_final_module"),
     (codegen.JITCodeLibrary, "_get_module_for_linking"),
     (codegen.JITCodeLibrary, "get_pointer_to_function"),
     (Dispatcher, "get_call_template"),
     (Dispatcher, "get_overload"),
     (typed_passes, "AnnotateTypes"),
+    (typed_passes, "BaseNativeLowering"),
     (templates, "make_concrete_template"),
 )
 parts.require(_USED)
@@ -91,7 +93,7 @@ class _NameLibrary(codegen.JITCodeLibrary):
     def __init__(self, own: Any, needed: Needed) -> None:
         super().__init__(own, needed.name)
         self._finalized = True
-        self._reload_init.add(needed)
+        self._needed = {needed}
 
     def _get_module_for_linking(self) -> Any:
         return self._final_module
@@ -311,9 +313,15 @@ def _while_open(function: Any, compile_function: Callable[[], Any]) -> Any:
         _opened = None
 
 
+def _link(own: Any, library: Any) -> None:
+    """``CPUCodeLibrary.add_linking_library``: what one library needs, those need that it becomes a part of."""
+    _link_alone(own, library)
+    own.__dict__.setdefault("_needed", set()).update(getattr(library, "_needed", ()))
+
+
 def _finalize(own: Any) -> None:
     """``JITCodeLibrary._finalize_final_module``, once all that the code calls by name has code."""
-    needed = [each for each in own._reload_init if isinstance(each, Needed)]
+    needed = getattr(own, "_needed", ())
     if needed and _opened is not None:
         _opened.finish()
     for each in needed:
@@ -321,8 +329,22 @@ def _finalize(own: Any) -> None:
     _finalize_alone(own)
 
 
+def _lower(own: Any, state: Any) -> Any:
+    """``BaseNativeLowering.run_pass``, which notes what has to be done before the code is read from disk another time."""
+    result = _lower_alone(own, state)
+    state.reload_init.extend(getattr(state.library, "_needed", ()))
+    return result
+
+
+_link_alone = codegen.CPUCodeLibrary.add_linking_library
 _finalize_alone = codegen.JITCodeLibrary._finalize_final_module
-setattr(codegen.JITCodeLibrary, "_finalize_final_module", _finalize)  # noqa: B010  (an assignment is an error for mypy)
+_lower_alone = typed_passes.BaseNativeLowering.run_pass
+for _owner, _name, _ours in (
+    (codegen.CPUCodeLibrary, "add_linking_library", _link),
+    (codegen.JITCodeLibrary, "_finalize_final_module", _finalize),
+    (typed_passes.BaseNativeLowering, "run_pass", _lower),
+):
+    setattr(_owner, _name, _ours)
 parts.around_kernels.append(_while_open)
 
 
