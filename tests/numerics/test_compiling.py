@@ -283,7 +283,10 @@ def test_a_fit_draws_the_same_numbers_with_and_without_parts(tmp_path):
         assert finished.returncode == 0, finished.stderr
         found[switch] = finished.stdout.split()
     assert len(found["1"]) == 5 * (20 + 20 + 1)
-    assert found["1"] == found["0"]
+    if numba.version_info.short == compiling.TESTED[1]:
+        assert found["1"] == found["0"]
+    else:  # older compilers add up long sums in another order
+        assert np.array(found["1"], dtype=float) == pytest.approx(np.array(found["0"], dtype=float), rel=1e-9)
 
 
 MEMORY = """
