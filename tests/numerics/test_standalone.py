@@ -286,10 +286,12 @@ def test_one_that_fails_leaves_its_tasks_to_others(second_process, tmp_path, whe
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("why", ["one processor", "switched off"])
+@pytest.mark.parametrize("why", ["one processor", "switched off", "no interpreter"])
 def test_there_may_be_none(second_process, monkeypatch, why):
     if why == "one processor":
         monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    elif why == "no interpreter":
+        monkeypatch.setattr(sys, "frozen", True, raising=False)
     else:
         monkeypatch.setenv("DUALVIEW_COMPILE_PROCESSES", "1")
     process = second_process(functools.partial(int, "1"))

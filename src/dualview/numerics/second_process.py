@@ -123,7 +123,8 @@ def is_wanted() -> bool:
     wanted = os.environ.get(SWITCH, "") or "2"
     if wanted not in ("1", "2"):
         raise ValueError(f"{SWITCH} must be 1 or 2 (the default), the processes that compile a first fit; got {wanted!r}.")
-    return wanted == "2" and (os.cpu_count() or 1) > 1 and bool(sys.executable)
+    is_python = bool(sys.executable) and not getattr(sys, "frozen", False)  # else it would be a program that holds this one
+    return wanted == "2" and (os.cpu_count() or 1) > 1 and is_python
 
 
 def _started() -> "subprocess.Popen[bytes] | None":
