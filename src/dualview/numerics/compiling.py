@@ -17,7 +17,7 @@ import numba
 from numba.core.caching import IndexDataCacheFile
 
 SWITCH = "DUALVIEW_COMPILE_PARTS"
-TESTED = (0, 62), (0, 68)  # the oldest and the newest Numba whose insides are known: make test-numba runs both
+TESTED = (0, 63), (0, 68)  # the oldest and the newest Numba whose insides are known: make test-numba runs both
 
 # Where kernels are. A module elsewhere that compiled one would not be noticed when it is edited.
 _FOLDERS = "numerics", "views", "behaviors/likelihoods", "partitions", "engines"

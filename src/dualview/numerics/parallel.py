@@ -4,9 +4,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 _limits: list[int] = []
+
+# Control groups of Linux. The first file is of version 2, the others are of version 1.
+_GROUPS, _CONTROLS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+_CPU_CONTROLLERS = "cpu", "cpu,cpuacct", "cpuacct,cpu"
+_QUOTA_FILES = "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"
 
 
 def limit(n_threads: int) -> None:
@@ -15,9 +21,33 @@ def limit(n_threads: int) -> None:
 
 
 def n_cores() -> int:
-    """Cores this process may use."""
+    """Cores this process may use: those it may run on, no more than a quota allows, as those of containers do."""
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min([there, *_limits])
+    return min([there, *_limits, *_quotas()])
+
+
+@cache
+def _quotas() -> tuple[int, ...]:
+    """Whole cores by each quota on this process: on its control group, and on those that hold this one."""
+    groups = [line.split(":", 2)[1:] for line in _lines(_GROUPS)]
+    found = []
+    for controllers, group in groups:
+        if controllers in ("", *_CPU_CONTROLLERS):
+            root = _CONTROLS / controllers
+            folder = root / group.lstrip("/")
+            for place in (folder, *folder.parents[: len(folder.parts) - len(root.parts)]):
+                words = [word for name in _QUOTA_FILES for line in _lines(place / name) for word in line.split()]
+                if len(words) == 2 and words[0].isdigit():  # without a quota "max" or -1
+                    found.append(max(1, int(words[0]) // int(words[1])))
+    return tuple(found)
+
+
+def _lines(file: Path) -> list[str]:
+    """The lines of a file; none where it cannot be read."""
+    try:
+        return file.read_text().splitlines()
+    except OSError:
+        return []
 
 
 @cache

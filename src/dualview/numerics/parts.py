@@ -11,10 +11,10 @@ Called from Python, it is compiled as ``numba.njit`` compiles it. Called by anot
 - Python's garbage collector works more rarely while a kernel of this package is compiled, for it would look through millions
   of small objects again and again. It is never paused, and compilations of other people's functions are left alone.
 
-Four functions of Numba are replaced by quicker ones with the same result, for everybody's compilations. Sets of compiler flags,
-by which every call is looked up, are compared by the flags that are set, in place of listing all each time. What is counted in
-a value is taken out of it without the rest. How an operator was resolved is remembered. The variables of a statement are listed
-with fewer questions.
+Four questions that Numba asks often are answered more quickly: whether two sets of compiler flags are equal, which references
+a value holds, how an operator is resolved, which variables a statement has. The first two are methods of classes of this
+module, which only our compilers use. The last two are functions of Numba. They are replaced while a kernel of this package is
+compiled, and at no other time (:func:`quick_answers`).
 
 **Why.** The first fit is ready in a third of the CPU time (``python -m benchmarks.compiling``, docs/benchmarks.md). The draws
 were the same bit for bit with the newest Numba, and up to rounding with the oldest.
@@ -28,12 +28,14 @@ the names, do without: importing this module raises ``ImportError`` then.
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numba
 from numba.core import base, codegen, compiler, dispatcher, ir, ir_utils, targetconfig, typed_passes, types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.runtime import context
 
@@ -44,9 +46,13 @@ _LARGEST_OPTIMISED = 5
 # Objects that are made between two garbage collections, in place of Python's 700 or 2,000.
 _NEW_OBJECTS = 200_000
 
-# What is called or replaced below; names that are imported or subclassed need no mention.
+# What is called, replaced or overridden below; names that are imported or subclassed need no mention.
 _USED = (
     (base.BaseContext, "insert_user_function"),
+    (base.BaseContext, "nrt"),
+    (base.BaseContext, "enable_nrt"),
+    (codegen.JITCodeLibrary, "_ensure_finalized"),
+    (codegen.JITCodeLibrary, "_get_module_for_linking"),
     (codegen.JITCodeLibrary, "_optimize_functions"),
     (codegen.JITCodeLibrary, "_optimize_final_module"),
     (codegen.JITCodeLibrary, "_finalize_final_module"),
@@ -57,10 +63,12 @@ _USED = (
     (dispatcher.Dispatcher, "get_call_template"),
     (dispatcher.Dispatcher, "get_overload"),
     (ir.Inst, "_rec_list_vars"),
+    (targetconfig.ConfigStack, "top_or_none"),
     (targetconfig.TargetConfig(), "_values"),
     (targetconfig.TargetConfig, "options"),
     (typed_passes, "AnnotateTypes"),
     (types.Function, "get_call_type"),
+    (types.Function, "get_impl_key"),
     (typed_passes, "NativeLowering"),
 )
 
@@ -87,31 +95,47 @@ def _with_rare_collections(_: Any, compile_function: Callable[[], Any]) -> Any:
         gc.set_threshold(first, *others)
 
 
-def _same_flags(own: Any, other: Any) -> Any:
-    """Whether two sets of flags are equal: ``TargetConfig.__eq__``, without making a dictionary of all flags of both."""
-    if type(own) is not type(other):
-        return _listed_flags_equal(own, other)
-    if own._values == other._values:
-        return True
-    defaults = own.options
-    return all(
-        own._values.get(name, defaults[name].default) == other._values.get(name, defaults[name].default)
-        for name in own._values.keys() | other._values.keys()
-    )
+class _Flags(compiler.Flags):
+    """Flags of our compilations. Equal to others where Numba says so, without making a dictionary of all flags of both."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: Any) -> Any:
+        if type(other) is not _Flags and type(other) is not compiler.Flags:
+            return compiler.Flags.__eq__(self, other)
+        own, others, defaults = self._values, other._values, compiler.Flags.options
+        return own == others or all(
+            own.get(name, defaults[name].default) == others.get(name, defaults[name].default)
+            for name in own.keys() | others.keys()
+        )
+
+    def __hash__(self) -> int:
+        return _HASH_OF_FLAGS
 
 
-def _hash_of_flags(own: Any) -> int:
-    """``TargetConfig.__hash__``, which depends on the names of the flags only, so on the class."""
-    kind = type(own)
-    if kind not in _HASHES:
-        _HASHES[kind] = _listed_flags_hash(own)
-    return _HASHES[kind]
+_HASH_OF_FLAGS = hash(compiler.Flags())  # depends on the names of the flags only
+
+_UNCOUNTED = {types.Integer, types.Float, types.Complex, types.Boolean, types.CPointer, types.RawPointer, types.PyObject}
 
 
-_HASHES: dict[type, int] = {}
-_listed_flags_equal, _listed_flags_hash = targetconfig.TargetConfig.__eq__, targetconfig.TargetConfig.__hash__
-for _name, _quick in (("__eq__", _same_flags), ("__hash__", _hash_of_flags)):
-    setattr(targetconfig.TargetConfig, _name, _quick)
+def _is_uncounted(kind: Any) -> bool:
+    """Whether values of a type hold nothing whose references are counted: numbers, bare pointers, and tuples of one of them."""
+    return type(kind) in _UNCOUNTED or (isinstance(kind, types.UniTuple) and _is_uncounted(kind.dtype))
+
+
+class _Counts(context.NRTContext):
+    """Counts references, without taking out of a value what holds nothing that is counted.
+
+    Of every array that goes in or out of a record Numba takes out ten numbers and more, and uses one.
+    """
+
+    def get_meminfos(self, builder: Any, kind: Any, value: Any) -> list[Any]:
+        model = self._context.data_model_manager[kind]
+        found = [(kind, model.get_nrt_meminfo(builder, value))] if model.has_nrt_meminfo() else []
+        for inner, taken_from in model.traverse(builder):
+            if not _is_uncounted(inner):
+                found += self.get_meminfos(builder, inner, taken_from(value))
+        return found
 
 
 def _variables_in(own: Any, value: Any) -> list[Any]:
@@ -129,58 +153,70 @@ def _variables_in(own: Any, value: Any) -> list[Any]:
         if kind is ir.Var:
             found.append(inner)
         elif kind not in _WITHOUT_VARIABLES:
-            found += _variables_in(own, inner)
+            found += own._rec_list_vars(inner)
     return found
 
 
-_listed_variables = ir.Inst._rec_list_vars
 _WITHOUT_VARIABLES = {str, int, float, bool, type(None), ir.Loc}
-setattr(ir.Inst, "_rec_list_vars", _variables_in)  # noqa: B010  (an assignment is an error for mypy)
 
 
 def _call_type(own: Any, typing_context: Any, arguments: Any, keywords: Any) -> Any:
     """``Function.get_call_type``, which remembers how operators were resolved.
 
-    Numba tries some thirty ways of adding two things each time that a sum of two numbers is compiled.
+    Numba tries some thirty ways of adding two things each time that a sum of two numbers is compiled. An operator is
+    remembered for the same types, flags and context, until the outermost compilation ends, and only if no overload was found:
+    an overload is compiled anew for other flags. Other people's functions, inside ours or in other threads, do not have our
+    flags, so nothing is remembered for them.
     """
-    if keywords or getattr(own.typing_key, "__module__", None) != "_operator":
-        return _searched_call_type(own, typing_context, arguments, keywords)
-    known = own.__dict__.setdefault("_known_calls", {})
-    arguments = tuple(arguments)
-    if arguments not in known:
-        known[arguments] = _searched_call_type(own, typing_context, arguments, keywords)
-    return known[arguments]
+    flags, search = targetconfig.ConfigStack.top_or_none(), _NUMBAS["get_call_type"]
+    if type(flags) is not _Flags or keywords or getattr(own.typing_key, "__module__", None) != "_operator":
+        return search(own, typing_context, arguments, keywords)
+    key = own, typing_context, flags, tuple(arguments)
+    signature = _RESOLVED.get(key)
+    if signature is None:
+        signature = search(own, typing_context, arguments, keywords)
+        if own.get_impl_key(signature) is own.typing_key:
+            _RESOLVED[key] = signature
+    else:
+        own._impl_keys[signature.args] = own.typing_key  # somebody else's flags may have led to an overload since
+    return signature
 
 
-_searched_call_type = types.Function.get_call_type
-setattr(types.Function, "get_call_type", _call_type)  # noqa: B010  (an assignment is an error for mypy)
-
-_UNCOUNTED = types.Number, types.Boolean, types.CPointer, types.RawPointer, types.PyObject
-
-
-def _is_uncounted(kind: Any) -> bool:
-    """Whether values of a type hold nothing whose references are counted: numbers, bare pointers, and tuples of one of them."""
-    return isinstance(kind, _UNCOUNTED) or (isinstance(kind, types.UniTuple) and _is_uncounted(kind.dtype))
+_RESOLVED: dict[Any, Any] = {}
+_QUICKER = (ir.Inst, "_rec_list_vars", _variables_in), (types.BaseFunction, "get_call_type", _call_type)
+_NUMBAS = {name: owner.__dict__[name] for owner, name, _ in _QUICKER}
+_are_quick = False
 
 
-def _counted_in(own: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
-    """``NRTContext.get_meminfos``, without taking out of a value what holds nothing that is counted.
+@contextmanager
+def quick_answers() -> Iterator[None]:
+    """Replace functions of Numba by quicker ones that give the same answers, while one thread compiles. Compilations nest."""
+    global _are_quick
+    with global_compiler_lock:
+        if _are_quick:
+            yield
+            return
+        _NUMBAS.update({name: owner.__dict__[name] for owner, name, _ in _QUICKER})
+        _are_quick = True
+        try:
+            for owner, name, quicker in _QUICKER:
+                setattr(owner, name, quicker)
+            yield
+        finally:
+            for owner, name, _ in _QUICKER:
+                setattr(owner, name, _NUMBAS[name])
+            _RESOLVED.clear()
+            _are_quick = False
 
-    Of every array that goes in or out of a record Numba takes out ten numbers and more, and uses one.
-    """
-    model = own._context.data_model_manager[kind]
-    found = [(kind, model.get_nrt_meminfo(builder, value))] if model.has_nrt_meminfo() else []
-    for inner, taken_from in model.traverse(builder):
-        if not _is_uncounted(inner):
-            found += _counted_in(own, builder, inner, taken_from(value))
-    return found
 
-
-setattr(context.NRTContext, "get_meminfos", _counted_in)  # noqa: B010  (an assignment is an error for mypy)
+# Each is called with a library, before what that calls must have machine code.
+before_calls: list[Callable[[Any], None]] = []
 
 
 class _KernelLibrary(codegen.JITCodeLibrary):
     """The code of a kernel. Its functions are tidied before they are optimized together, which does all of it again."""
+
+    is_linking = False
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -189,8 +225,33 @@ class _KernelLibrary(codegen.JITCodeLibrary):
                 passes, builder = self._codegen._function_pass_manager(opt=1, loop_vectorize=False)
                 passes.run(function, builder)
 
+    def finalize(self) -> None:
+        with _linking(True):
+            super().finalize()
 
-class _PartLibrary(_KernelLibrary):
+    def _finalize_final_module(self) -> None:
+        with _linking(False):
+            prepare_calls(self)
+        super()._finalize_final_module()
+
+
+@contextmanager
+def _linking(ours: bool) -> Iterator[None]:
+    """Say whether code of ours is being put together, from parts among others. One thread does so at a time."""
+    before, _KernelLibrary.is_linking = _KernelLibrary.is_linking, ours
+    try:
+        yield
+    finally:
+        _KernelLibrary.is_linking = before
+
+
+def prepare_calls(library: Any) -> None:
+    """Have machine code for all that a library calls."""
+    for prepare in before_calls:
+        prepare(library)
+
+
+class PartLibrary(_KernelLibrary):
     """Code that becomes machine code only inside other code, and is optimized there; here as well where it is small."""
 
     def _optimize_final_module(self) -> None:
@@ -200,6 +261,12 @@ class _PartLibrary(_KernelLibrary):
 
     def _finalize_final_module(self) -> None:
         self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        module = super()._get_module_for_linking()
+        if not _KernelLibrary.is_linking:  # other people's code, which becomes machine code at once
+            prepare_calls(self)
+        return module
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -212,7 +279,7 @@ class _BeginPart(LoweringPass):
         LoweringPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = state.flags.no_cpython_wrapper = True
         return False
 
@@ -309,44 +376,50 @@ class _BeginKernel(LoweringPass):
         return False
 
 
-def pipeline(state: Any) -> Any:
-    """Numba's passes for a function, with fewer copies."""
-    passes = compiler.DefaultPassBuilder.define_nopython_pipeline(state)
-    passes.add_pass_after(_WithoutCopies, typed_passes.NoPythonSupportedFeatureValidation)
-    passes.add_pass_after(_BeginKernel, typed_passes.AnnotateTypes)
-    return passes
+class _Compiler(compiler.CompilerBase):
+    """Numba's own compiler, with fewer copies and quicker answers."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, args: Any, returned: Any, flags: Any, variables: Any) -> None:
+        super().__init__(typing, target, library, args, returned, _Flags(flags), variables)
+        own = self.state.targetctx  # a copy
+        own.nrt = _Counts(own, own.enable_nrt)
+
+    def compile_extra(self, func: Any) -> Any:
+        with quick_answers():
+            return super().compile_extra(func)
+
+    def define_pipelines(self) -> list[Any]:
+        passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_WithoutCopies, typed_passes.NoPythonSupportedFeatureValidation)
+        passes.add_pass_after(_BeginKernel, typed_passes.AnnotateTypes)
+        self.add_passes(passes)
+        passes.finalize()
+        return [passes]
+
+    def add_passes(self, passes: Any) -> None:
+        """More passes, for some kinds of functions."""
 
 
 # Each is called with a function and with what compiles it, and returns what that gives.
 around_kernels: list[Callable[[Any, Callable[[], Any]], Any]] = [_with_rare_collections]
 
 
-class KernelCompiler(compiler.CompilerBase):
-    """Numba's own compiler, with fewer garbage collections and copies."""
+class KernelCompiler(_Compiler):
+    """Compiles a function to machine code, with fewer garbage collections."""
 
     def compile_extra(self, func: Any) -> Any:
-        def compile_function() -> Any:
-            return compiler.CompilerBase.compile_extra(self, func)
-
+        compile_function = partial(_Compiler.compile_extra, self, func)
         for around in around_kernels:
             compile_function = partial(around, func, compile_function)
         return compile_function()
 
-    def define_pipelines(self) -> list[Any]:
-        passes = pipeline(self.state)
-        passes.finalize()
-        return [passes]
 
-
-class _PartCompiler(compiler.CompilerBase):
+class _PartCompiler(_Compiler):
     """Compiles a function that only other kernels call."""
 
-    def define_pipelines(self) -> list[Any]:
-        passes = pipeline(self.state)
+    def add_passes(self, passes: Any) -> None:
         passes.add_pass_after(_BeginPart, _BeginKernel)
         passes.add_pass_after(_EndPart, typed_passes.NativeLowering)
-        passes.finalize()
-        return [passes]
 
 
 def _without_literals(get_call_template: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,11 +6,14 @@ cannot be started, or ends, this process compiles everything itself: nothing dep
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+
+from dualview.numerics.parallel import n_cores
 
 SWITCH = "DUALVIEW_COMPILE_PROCESSES"  # 1 in the second process, which starts no other
 # Packages are made without running their __init__ modules, which import much that kernels have no use for.
@@ -25,6 +28,7 @@ from dualview.numerics.second_process import main
 main()
 """
 _PATIENCE = 5.0  # seconds
+_INTERPRETER = re.compile(r"(python|pypy)w?[0-9.]*[dt]*(-dbg|-intel64)?(\.exe)?")
 
 Task = Callable[[], None]
 
@@ -123,8 +127,16 @@ def is_wanted() -> bool:
     wanted = os.environ.get(SWITCH, "") or "2"
     if wanted not in ("1", "2"):
         raise ValueError(f"{SWITCH} must be 1 or 2 (the default), the processes that compile a first fit; got {wanted!r}.")
-    is_python = bool(sys.executable) and not getattr(sys, "frozen", False)  # else it would be a program that holds this one
-    return wanted == "2" and (os.cpu_count() or 1) > 1 and is_python
+    return wanted == "2" and is_python() and n_cores() > 1
+
+
+def is_python() -> bool:
+    """Whether ``sys.executable`` is an interpreter.
+
+    It is the program that holds this one where Python is frozen or embedded in something else, or it is empty.
+    """
+    name = os.path.basename(sys.executable or "").lower()
+    return bool(_INTERPRETER.fullmatch(name)) and not getattr(sys, "frozen", False)
 
 
 def _started() -> "subprocess.Popen[bytes] | None":

@@ -33,14 +33,10 @@ _USED = (
     (base.BaseContext, "insert_user_function"),
     (caching.Cache, "_index_key"),
     (caching.IndexDataCacheFile, "_load_index"),
-    (codegen.CPUCodeLibrary, "add_linking_library"),
-    (codegen.JITCodeLibrary, "_finalize_final_module"),
-    (codegen.JITCodeLibrary, "_get_module_for_linking"),
     (codegen.JITCodeLibrary, "get_pointer_to_function"),
     (Dispatcher, "get_call_template"),
     (Dispatcher, "get_overload"),
     (typed_passes, "AnnotateTypes"),
-    (typed_passes, "BaseNativeLowering"),
     (templates, "make_concrete_template"),
 )
 parts.require(_USED)
@@ -66,37 +62,39 @@ class Needed:
     @property
     def symbol(self) -> str:
         """The name that callers call."""
-        words = f"{self.arguments} {_modules(self.arguments)}"
+        words = f"{self.arguments} {[record.__module__ for record in _records(self.arguments)]}"
         return f"{self.module}.{self.name}.{hashlib.sha256(words.encode()).hexdigest()}"
 
 
-def _modules(arguments: Iterable[Any]) -> list[str]:
-    """The modules of all records among arguments of these types."""
-    found: list[str] = []
+def _records(arguments: Iterable[Any]) -> list[type]:
+    """The classes of all records among arguments of these types."""
+    found: list[type] = []
     for argument in arguments:
         record = getattr(argument, "instance_class", None)
         if record is not None:
-            found.append(record.__module__)
-        found += _modules(getattr(argument, "types", ()))
+            found.append(record)
+        found += _records(getattr(argument, "types", ()))
     return found
 
 
 def _is_foreign(arguments: Iterable[Any]) -> bool:
     """Whether some record is of a class from outside the package. The stamp of the disk cache does not cover its functions."""
-    own = __name__.split(".")[0]
-    return any(module.split(".")[0] != own for module in _modules(arguments))
+    from dualview.numerics.dispatch import is_own  # which imports what imports this module
+
+    return not all(is_own(record) for record in _records(arguments))
 
 
-class _NameLibrary(codegen.JITCodeLibrary):
-    """No code: what has to be there before a kernel that calls a name."""
+class _NameLibrary(parts.PartLibrary):
+    """No code: what has to be there before a kernel that calls a name.
+
+    Numba passes ``_reload_init`` on to all code that this becomes a part of, and runs it before such code is read from disk.
+    """
 
     def __init__(self, own: Any, needed: Needed) -> None:
         super().__init__(own, needed.name)
         self._finalized = True
-        self._needed = {needed}
-
-    def _get_module_for_linking(self) -> Any:
-        return self._final_module
+        self._shared_module = self._final_module
+        self._reload_init.add(needed)
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -116,11 +114,8 @@ class _WithoutWrapper(LoweringPass):
 class _Compiler(parts.KernelCompiler):
     """Compiles a function that only kernels call, to machine code."""
 
-    def define_pipelines(self) -> list[Any]:
-        passes = parts.pipeline(self.state)
+    def add_passes(self, passes: Any) -> None:
         passes.add_pass_after(_WithoutWrapper, typed_passes.AnnotateTypes)
-        passes.finalize()
-        return [passes]
 
 
 class _Face:
@@ -250,7 +245,7 @@ class SameCompiler:
 
 
 def _kinds() -> dict[str, dict[str, str]]:
-    from dualview.numerics.dispatch import own_kinds  # which imports what imports this module
+    from dualview.numerics.dispatch import own_kinds  # as above
 
     return own_kinds()
 
@@ -313,38 +308,16 @@ def _while_open(function: Any, compile_function: Callable[[], Any]) -> Any:
         _opened = None
 
 
-def _link(own: Any, library: Any) -> None:
-    """``CPUCodeLibrary.add_linking_library``: what one library needs, those need that it becomes a part of."""
-    _link_alone(own, library)
-    own.__dict__.setdefault("_needed", set()).update(getattr(library, "_needed", ()))
-
-
-def _finalize(own: Any) -> None:
-    """``JITCodeLibrary._finalize_final_module``, once all that the code calls by name has code."""
-    needed = getattr(own, "_needed", ())
+def _make_ready(library: Any) -> None:
+    """Have machine code for all that a library calls by name."""
+    needed = [each for each in library._reload_init if isinstance(each, Needed)]
     if needed and _opened is not None:
         _opened.finish()
     for each in needed:
         each()
-    _finalize_alone(own)
 
 
-def _lower(own: Any, state: Any) -> Any:
-    """``BaseNativeLowering.run_pass``, which notes what has to be done before the code is read from disk another time."""
-    result = _lower_alone(own, state)
-    state.reload_init.extend(getattr(state.library, "_needed", ()))
-    return result
-
-
-_link_alone = codegen.CPUCodeLibrary.add_linking_library
-_finalize_alone = codegen.JITCodeLibrary._finalize_final_module
-_lower_alone = typed_passes.BaseNativeLowering.run_pass
-for _owner, _name, _ours in (
-    (codegen.CPUCodeLibrary, "add_linking_library", _link),
-    (codegen.JITCodeLibrary, "_finalize_final_module", _finalize),
-    (typed_passes.BaseNativeLowering, "run_pass", _lower),
-):
-    setattr(_owner, _name, _ours)
+parts.before_calls.append(_make_ready)
 parts.around_kernels.append(_while_open)
 
 
