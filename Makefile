@@ -65,7 +65,8 @@ test-bounds: $(VENV)/ready
 
 # Each Numba has its own environment, with the packages that a fit needs. The last two are TESTED of numerics/compiling.py; the first
 # is the oldest that is supported, which does without.
-NUMBAS ?= 0.61 0.62 0.68
+NUMBAS ?= 0.61 0.63 0.68
+NUMBA_TESTS := tests/numerics/test_compiling.py tests/numerics/test_standalone.py tests/numerics/test_dispatch.py tests/numerics/test_other_peoples_code.py
 
 $(VENV)-numba-%/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-numba-$*
@@ -75,8 +76,8 @@ $(VENV)-numba-%/ready: pyproject.toml
 .PRECIOUS: $(VENV)-numba-%/ready
 
 test-numba-%: $(VENV)-numba-%/ready
-	NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest -m "slow or not slow" tests/numerics/test_compiling.py tests/numerics/test_standalone.py
-	DUALVIEW_COMPILE_PARTS=0 NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest tests/numerics/test_compiling.py tests/numerics/test_standalone.py
+	NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest -m "slow or not slow" $(NUMBA_TESTS)
+	DUALVIEW_COMPILE_PARTS=0 NUMBA_CACHE_DIR=$(abspath $(VENV)-numba-$*/cache) $(VENV)-numba-$*/bin/pytest $(NUMBA_TESTS)
 
 test-numba: $(NUMBAS:%=test-numba-%)
 

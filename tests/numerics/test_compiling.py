@@ -219,21 +219,33 @@ def test_parts_are_made_only_where_they_can_be(package, before, switch, found):
 
 @pytest.mark.skipif(not compiling._parts, reason="This Numba is used without parts.")
 def test_flags_are_equal_where_numba_says_so():
+    """Numba's and ours, whichever comes first: both are keys of Numba's own tables."""
     from numba.core.compiler import Flags
 
-    parts, made = compiling._parts, []
+    made = []
     for values in ({}, {"nrt": True}, {"nrt": False}, {"nrt": True, "no_compile": True}, {"no_compile": True, "nrt": True}):
         made.append(Flags())
         for name, value in values.items():
             setattr(made[-1], name, value)
-    for one in made:
-        assert hash(one) == parts._listed_flags_hash(one)
-        assert one != 1
-        for other in made:
-            assert (one == other) == parts._listed_flags_equal(one, other)
-    assert made[0] == made[2]  # False is the default
-    assert made[0] != made[1]
-    assert made[3] == made[4]
+    ours = [compiling._parts._Flags(one) for one in made]
+    for one, own in zip(made, ours, strict=True):
+        assert hash(own) == hash(one)
+        assert own.copy() == own
+        assert own != 1
+        for other, others_own in zip(made, ours, strict=True):
+            assert (own == others_own) == (own == other) == (other == own) == (one == other)
+    assert ours[0] == ours[2]  # False is the default
+    assert ours[0] != ours[1]
+    assert ours[3] == ours[4]
+
+
+def test_no_numba_is_installed_that_is_newer_than_those_tested():
+    """With a newer one a first fit would take five times as long, without a word."""
+    folder = Path(__file__).parents[2]
+    major, minor = compiling.TESTED[1]
+    assert f'"numba>=0.61,<{major}.{minor + 1}"' in (folder / "pyproject.toml").read_text()
+    ends = " ".join(f"{major}.{minor}" for major, minor in compiling.TESTED)
+    assert f"NUMBAS ?= 0.61 {ends}\n" in (folder / "Makefile").read_text()
 
 
 def test_the_switch_is_on_or_off(monkeypatch):

@@ -1,6 +1,7 @@
 """Kernels with code of their own: callers share it, find it again on disk, and are compiled before it is."""
 
 import functools
+import itertools
 import operator
 import os
 import sys
@@ -10,6 +11,8 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
+from numba.core.compiler import Flags
+from numba.core.targetconfig import ConfigStack
 
 from dualview.numerics import compiling, dispatch
 from programs import run_here
@@ -118,6 +121,65 @@ def test_its_arrays_are_given_back():
     assert after.mi_free - before.mi_free == after.mi_alloc - before.mi_alloc
 
 
+# Code that waits
+
+
+class _NoProcess:
+    """Takes tasks, and does none."""
+
+    def __init__(self, _):
+        self._tasks = []
+
+    def add(self, task, _):
+        self._tasks.append(task)
+
+    def add_spare(self, task):
+        pass
+
+    def take_back(self):
+        return self._tasks.pop() if self._tasks else None
+
+    def wait(self):
+        pass
+
+    close = wait
+
+
+@pytest.fixture
+def waiting(monkeypatch):
+    """A new standalone kernel, whose code waits until its callers are compiled."""
+    from dualview.numerics import standalone
+
+    monkeypatch.setattr(standalone, "is_wanted", lambda: True)
+    monkeypatch.setattr(standalone, "SecondProcess", _NoProcess)
+    monkeypatch.setattr(standalone._Face, "is_made", lambda *_: False)
+
+    def waited_for(a, b):
+        return a - b
+
+    waited_for.__name__ = f"waited_for_{len(standalone._FACES)}"
+    return compiling.standalone(returns=0.0)(waited_for)
+
+
+def test_it_waits_until_our_code_is_put_together(waiting):
+    part = compiling.uncached(lambda a, b: 2.0 * waiting(a, b))
+    assert compiling.uncached(lambda a: part(a, 1.0) + waiting(a, 2.0))(4.0) == 8.0
+
+
+def test_it_does_not_wait_where_other_peoples_code_is_part_of_ours(waiting):
+    """Were it not so, the process would end without a word."""
+    part = compiling.uncached(lambda a, b: 2.0 * waiting(a, b))
+    theirs = numba.njit(lambda a: part(a, 1.0) + waiting(a, 2.0))
+    assert compiling.uncached(lambda a: waiting(a, 3.0) + theirs(a))(4.0) == 9.0
+
+
+def test_other_people_can_call_it_after_a_compilation_of_ours_failed(waiting):
+    part = compiling.uncached(lambda a, b: 2.0 * waiting(a, b))
+    with pytest.raises(numba.TypingError):
+        compiling.uncached(lambda a: part(a, 1.0) + a.nothing)(4.0)
+    assert numba.njit(lambda a: part(a, 1.0))(4.0) == 6.0
+
+
 # Copies
 
 
@@ -153,29 +215,60 @@ def test_variables_that_were_copies_keep_their_values(n):
         assert np.array_equal(own, expected)
 
 
+def _flags(kind, error_model):
+    made = kind()
+    made.error_model = error_model
+    return made
+
+
+def _resolved(function, pair, flags):
+    """How a call is typed, and under which key its code is found; None where there is none."""
+    context = numba.core.registry.cpu_target.typing_context
+    with ConfigStack().enter(flags):
+        try:
+            signature = function.get_call_type(context, pair, {})
+        except numba.TypingError:
+            return None
+    return signature, function.get_impl_key(signature)
+
+
 def test_operators_are_resolved_as_numba_does():
     parts, context = compiling._parts, numba.core.registry.cpu_target.typing_context
     kinds = [numba.int64, numba.float64, numba.boolean, numba.float64[::1], numba.types.literal(2)]
+    plain, ours = Flags(), [_flags(parts._Flags, model) for model in ("numpy", "python")]
     for name in ("add", "mul", "truediv", "lt", "getitem"):
-        kind = context.resolve_value_type(getattr(operator, name))
-        for a in kinds:
-            for b in kinds:
-                answers = []
-                for resolve in (parts._searched_call_type, parts._call_type, parts._call_type):
-                    try:
-                        answers.append(resolve(kind, context, (a, b), {}))
-                    except numba.TypingError:
-                        answers.append(None)
-                assert answers[0] == answers[1] == answers[2]
+        function = context.resolve_value_type(getattr(operator, name))
+        for pair in itertools.product(kinds, kinds):
+            expected = _resolved(function, pair, plain)
+            with parts.quick_answers():
+                for flags in (*ours, plain, *ours):
+                    assert _resolved(function, pair, flags) == expected
+
+
+def test_an_operator_is_remembered_for_its_flags_until_the_compilation_ends():
+    parts, context = compiling._parts, numba.core.registry.cpu_target.typing_context
+    add, pair = context.resolve_value_type(operator.add), (numba.float64, numba.float64)
+    numpy, python = (_flags(parts._Flags, model) for model in ("numpy", "python"))
+    with parts.quick_answers():
+        signature, _ = _resolved(add, pair, numpy)
+        with parts.quick_answers():
+            add._impl_keys[signature.args] = "an overload that other flags have led to"
+            assert _resolved(add, pair, numpy) == (signature, operator.add)
+            assert len(parts._RESOLVED) == 1
+            _resolved(add, pair, python)
+        assert len(parts._RESOLVED) == 2
+        _resolved(add, pair, Flags())
+        assert len(parts._RESOLVED) == 2
+    assert not parts._RESOLVED
 
 
 def test_the_variables_of_a_statement_are_those_that_numba_lists():
-    from numba.core import compiler
+    from numba.core import compiler, ir
 
     parts, blocks = compiling._parts, compiler.run_frontend(_fibonacci.py_func).blocks.values()
     for statement in [statement for block in blocks for statement in block.body]:
         values = statement.__dict__
-        assert parts._variables_in(statement, values) == parts._listed_variables(statement, values)
+        assert parts._variables_in(statement, values) == ir.Inst._rec_list_vars(statement, values)
 
 
 # On disk
@@ -242,7 +335,7 @@ def second_process(monkeypatch):
     from dualview.numerics import second_process as module
 
     monkeypatch.delenv(module.SWITCH, raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(module, "n_cores", lambda: 2)
     made = []
 
     def make(first):
@@ -286,19 +379,37 @@ def test_one_that_fails_leaves_its_tasks_to_others(second_process, tmp_path, whe
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("why", ["one processor", "switched off", "no interpreter"])
+@pytest.mark.parametrize("why", ["one core", "switched off", "frozen", "embedded", "no interpreter"])
 def test_there_may_be_none(second_process, monkeypatch, why):
-    if why == "one processor":
-        monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    elif why == "no interpreter":
+    from dualview.numerics import second_process as module
+
+    if why == "one core":
+        monkeypatch.setattr(module, "n_cores", lambda: 1)
+    elif why == "frozen":
         monkeypatch.setattr(sys, "frozen", True, raising=False)
-    else:
+    elif why == "switched off":
         monkeypatch.setenv("DUALVIEW_COMPILE_PROCESSES", "1")
+    else:
+        monkeypatch.setattr(sys, "executable", "" if why == "no interpreter" else "/usr/sbin/uwsgi")
     process = second_process(functools.partial(int, "1"))
     assert process._process is None
     process.add(sys.exit, 1.0)
     process.wait()
     assert process.take_back() is sys.exit
+
+
+@pytest.mark.parametrize(
+    ("program", "is_one"),
+    [
+        *((name, True) for name in ("python", "python3", "python3.13t", "python3.11-dbg", "Python", "pypy3.11", "pythonw.exe")),
+        *((name, False) for name in ("R", "uwsgi", "blender", "python_server", "httpd", "julia.exe", "ipython-app")),
+    ],
+)
+def test_an_interpreter_is_told_by_its_name(monkeypatch, program, is_one):
+    from dualview.numerics import second_process as module
+
+    monkeypatch.setattr(sys, "executable", f"/somewhere/{program}")
+    assert module.is_python() == is_one
 
 
 def test_the_switch_is_one_or_two(monkeypatch):
