@@ -2,9 +2,10 @@
 
 A kernel is compiled when it is first called, and kept on disk. The kernels that it calls are compiled as parts of it, or once
 for all their callers, which makes the first fit ready sooner (:mod:`dualview.numerics.parts` and
-:mod:`dualview.numerics.standalone`: all that this package does to Numba's insides, but for the disk cache below). Three things
-turn that off, and every kernel is then compiled by ``numba.njit`` alone: the environment variable ``DUALVIEW_COMPILE_PARTS=0``,
-a Numba version that it was not tested with, and a Numba that lacks one of the names it uses.
+:mod:`dualview.numerics.standalone`: all that relies on Numba's insides, but for the disk cache below). Other people's functions
+are compiled as without this package. Three things turn parts off, so that every kernel is compiled by ``numba.njit`` alone:
+the environment variable ``DUALVIEW_COMPILE_PARTS=0``, a Numba version that they were not tested with, and a Numba that lacks
+one of the names they use.
 """
 
 import os

@@ -6,6 +6,10 @@ meant. The choice is made while the caller is compiled, which then calls the cho
 runs, and nothing else is compiled. Called from Python a verb makes the same choice.
 
 ``each``, ``total`` and ``in_turn`` apply a verb to every record of a tuple, which may be of different kinds.
+
+All this uses Numba's extension interface (``type_callable``, ``lower_builtin``) for functions of this package, and the typing
+and target contexts that it hands over. Nothing depends on ``parts``: it is the same with every Numba that can be installed,
+with ``DUALVIEW_COMPILE_PARTS=0`` too, and ``make test-numba`` tests it so.
 """
 
 import inspect
