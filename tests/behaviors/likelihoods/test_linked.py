@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import gamma, norm
 
 from dualview.behaviors.base import Terms
 from dualview.behaviors.likelihoods.linked import LinearLink, LinkedLikelihood, Slopes, draw_slopes
@@ -54,11 +55,29 @@ class Silent:
 
     n_dims = 2
 
+    def log_priors(self, reported: dict[str, object], z: np.ndarray) -> dict[str, np.ndarray]:  # noqa: ARG002
+        return {}
+
     def reported(self, params: dict[str, object]) -> dict[str, object]:
         return params
 
 
 CASES = [(1, True), (1, False), (3, True), (3, False)]
+
+
+@pytest.mark.parametrize("dof", [1.0, 3.0])
+@pytest.mark.parametrize("n_dims", [1, 3])
+def test_the_density_is_that_of_the_model(n_dims: int, dof: float) -> None:
+    """(M13) in the user's units: Γ_jd ~ N(0, Σ_jj/t), t ~ G(n, D/n); working units change it by a constant."""
+    case = Case(n_dims, True)
+    link = LinearLink.of(case.features, case.units, dof)
+    sds, found, wanted = np.sqrt(np.diagonal(case.units.prior[1]))[:, None], [], []
+    for slopes, precision in zip(case.grid(), np.geomspace(0.05, 8.0, 6), strict=True):
+        wanted.append(gamma.logpdf(precision, 0.5 * dof, scale=2.0 * N_FEATURES / dof))
+        wanted[-1] += norm.logpdf(case.units.factor @ slopes, 0.0, sds / np.sqrt(precision)).sum()
+        found.append(link.log_density(Slopes(slopes, precision)))
+    assert np.ptp(wanted) > 1.0
+    np.testing.assert_allclose(np.subtract(found, wanted), found[0] - wanted[0], atol=1e-9)
 
 
 @pytest.mark.parametrize("setting", CASES)
@@ -136,5 +155,8 @@ def test_slopes_are_reported_per_unit_of_a_feature() -> None:
     linked = LinkedLikelihood(Silent(), case.link, case.units, feature_units)
     reported = linked.reported({"slopes": slopes, "slope_precision": 2.0})["slopes"]
     step = np.array([0.5, -2.0])
+    of_draws = {name: np.array([value]) for name, value in linked.reported({"slopes": slopes, "slope_precision": 2.0}).items()}
+    priors = linked.log_priors(of_draws, np.zeros((1, N_USERS), dtype=np.int64))
+    assert priors["slopes"][0] == pytest.approx(case.link.log_density(Slopes(slopes, 2.0)))
     before, after = (case.units.vectors(feature_units.to_working(x) @ slopes.T) for x in (raw[0], raw[0] + step))
     np.testing.assert_allclose(after - before, reported @ step)
