@@ -10,7 +10,7 @@ from dualview.numerics.streams import stream_of
 from dualview.views.nominal import conditionals, kind
 from dualview.views.nominal.state import NominalState
 from dualview.views.nominal.view import NominalView
-from yardsticks import N_DRAWS, check_law
+from yardsticks import N_DRAWS, check_counts, check_law
 
 SHARES = (0.5, 0.3, 0.2), (0.6, 0.4)
 VIEW = NominalView(SHARES)
@@ -51,6 +51,25 @@ def test_draws_from_the_prior():
         check_law(len(shares) / gamma, stats.chi2(1).cdf)
         theta = np.exp([own.logs[1, first] for own in states])
         check_law(stats.beta.cdf(theta, gamma * shares[0], gamma * (1.0 - shares[0])), stats.uniform.cdf)
+
+
+def test_a_choice_sees_the_probabilities_of_the_levels():
+    """Of a component by its θ; of an auxiliary one, whose θ is integrated out, by g."""
+    own, table = state(np.random.default_rng(6)), np.zeros((2, len(Z)))
+    record = VIEW.record(own, CODES, np.ascontiguousarray(CODES.T))._replace(marginal=True)
+    kind.retire(1, record)
+    for k, flat in enumerate((np.exp(own.logs[0]), VIEW.flat)):
+        kind.score(table, 0, 0, len(Z), k, record)
+        seen = [[flat[first + int(code)] for first, code in zip(VIEW.starts, row, strict=False) if code >= 0] for row in CODES]
+        np.testing.assert_allclose(table[k], [np.log(levels).sum() for levels in seen])
+
+
+def test_levels_are_drawn_by_the_shares():
+    own, n = state(np.random.default_rng(7)), 4000
+    codes = VIEW.simulate(np.random.default_rng(8), own, np.ones(n, dtype=np.int64))
+    for j, first in enumerate(VIEW.starts[:-1]):
+        theta = np.exp(own.logs[1, first : VIEW.starts[j + 1]])
+        check_counts(np.bincount(codes[:, j].astype(int), minlength=len(theta)), theta / theta.sum())
 
 
 def test_missing_cells_are_in_no_count():
