@@ -24,7 +24,7 @@ def state(rng):
 
 
 def log_joint(logs, concentrations):
-    """ln p(levels, θ, γ | z), from (M15): L/γ ~ G(1, 1), so that γ has an inverse gamma distribution of shape ½ and scale L/2."""
+    """ln p(levels, θ, γ | z), from (M15): L/γ ~ G(1, 1), so that γ is inverse gamma with shape ½ and scale L/2."""
     total = 0.0
     for j, (shares, first) in enumerate(zip(SHARES, VIEW.starts[:-1], strict=True)):
         total += stats.invgamma.logpdf(concentrations[j], 0.5, scale=0.5 * len(shares))
