@@ -6,6 +6,9 @@ from scipy.stats import gamma, norm
 
 from dualview.behaviors.base import Terms
 from dualview.behaviors.likelihoods.linked import LinearLink, LinkedLikelihood, Slopes, draw_slopes
+from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
+from dualview.behaviors.panel import Panel
+from dualview.behaviors.records import Prior
 from dualview.distributions import Normal
 from dualview.units import GaussianPrior, Whitening
 from yardsticks import positive_definite, upper_factor
@@ -144,6 +147,23 @@ def test_draws_have_their_laws_mean_and_covariance() -> None:
     error = np.sqrt(np.diagonal(covariance) / len(draws))
     assert (np.abs(draws.mean(axis=0) - law.mean) < 4.5 * error).all()
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.1 * np.abs(covariance).max())
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_step_keeps_its_books(pooled: bool) -> None:
+    """f = g + Γ ã after it has the residuals that are left; shared vectors g stay, and others have moved against Γ."""
+    case, user = Case(2, True), np.arange(N_OBSERVATIONS) % N_USERS
+    inner = PanelRegression(Panel.of(user, case.design[:, 0], case.outcome, N_USERS), NoisePrior(1.0, 1.0))
+    linked = LinkedLikelihood(inner, case.link, case.units, Whitening.of_data(case.features))
+    params = {"noise_precision": 1.5, **case.slopes.params()}
+    prior = Prior(case.z, case.means, upper_factor(case.precisions), pooled)
+    terms = linked.terms(case.rng, case.deviations, params)
+    np.testing.assert_allclose(terms.residual, inner.residual(case.latent(case.slopes.slopes)))
+    deviations, after = linked.redraw(case.rng, case.deviations, params, terms, prior)
+    latent = deviations + case.features @ after["slopes"].T
+    np.testing.assert_allclose(terms.residual, inner.residual(latent))
+    assert np.allclose(deviations, case.deviations) == pooled
+    assert np.isin([after["slope_precision"], after["noise_precision"]], [0.8, 1.5]).sum() == 0
 
 
 def test_slopes_are_reported_per_unit_of_a_feature() -> None:
