@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from checks import ACCEPT, REJECT, worst
-from dualview.behaviors.likelihoods import interval, own_noise, student
+from dualview.behaviors.likelihoods import interval, tails
 from dualview.behaviors.likelihoods.interval import IntervalRegression
 from dualview.behaviors.likelihoods.own_noise import TYPICAL, OwnNoiseRegression
 from dualview.behaviors.likelihoods.panel import NoisePrior
@@ -162,8 +162,8 @@ def large_weights(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def another_prior_of_dof(monkeypatch: pytest.MonkeyPatch) -> str:
     """Degrees of freedom under another prior than that from which they are drawn."""
-    right = student.log_dof_prior
-    monkeypatch.setattr(student, "log_dof_prior", lambda dof: right(dof) - 0.3 * np.asarray(dof))
+    right = tails.log_dof_prior
+    monkeypatch.setattr(tails, "log_dof_prior", lambda dof: right(dof) - 0.3 * np.asarray(dof))
     return "student"
 
 
@@ -181,8 +181,8 @@ def users_with_one_observation(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def another_prior_of_spread(monkeypatch: pytest.MonkeyPatch) -> str:
     """Degrees of freedom of users' noises under another prior than that from which they are drawn."""
-    right = own_noise.log_dof_prior
-    monkeypatch.setattr(own_noise, "log_dof_prior", lambda dof: right(dof) - 0.3 * np.asarray(dof))
+    right = tails.log_dof_prior
+    monkeypatch.setattr(tails, "log_dof_prior", lambda dof: right(dof) - 0.3 * np.asarray(dof))
     return "each user's own"
 
 

@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.stats import gamma, norm
 
 from dualview.behaviors.base import Terms
 from dualview.behaviors.likelihoods.linked import LinearLink, LinkedLikelihood, Slopes, draw_slopes
+from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
+from dualview.behaviors.panel import Panel
+from dualview.behaviors.records import Prior
 from dualview.distributions import Normal
 from dualview.units import GaussianPrior, Whitening
 from yardsticks import positive_definite, upper_factor
@@ -54,11 +58,29 @@ class Silent:
 
     n_dims = 2
 
+    def log_priors(self, reported: dict[str, object], z: np.ndarray) -> dict[str, np.ndarray]:  # noqa: ARG002
+        return {}
+
     def reported(self, params: dict[str, object]) -> dict[str, object]:
         return params
 
 
 CASES = [(1, True), (1, False), (3, True), (3, False)]
+
+
+@pytest.mark.parametrize("dof", [1.0, 3.0])
+@pytest.mark.parametrize("n_dims", [1, 3])
+def test_the_density_is_that_of_the_model(n_dims: int, dof: float) -> None:
+    """(M13) in the user's units: Γ_jd ~ N(0, Σ_jj/t), t ~ G(n, D/n); working units change it by a constant."""
+    case = Case(n_dims, True)
+    link = LinearLink.of(case.features, case.units, dof)
+    sds, found, wanted = np.sqrt(np.diagonal(case.units.prior[1]))[:, None], [], []
+    for slopes, precision in zip(case.grid(), np.geomspace(0.05, 8.0, 6), strict=True):
+        wanted.append(gamma.logpdf(precision, 0.5 * dof, scale=2.0 * N_FEATURES / dof))
+        wanted[-1] += norm.logpdf(case.units.factor @ slopes, 0.0, sds / np.sqrt(precision)).sum()
+        found.append(link.log_density(Slopes(slopes, precision)))
+    assert np.ptp(wanted) > 1.0
+    np.testing.assert_allclose(np.subtract(found, wanted), found[0] - wanted[0], atol=1e-9)
 
 
 @pytest.mark.parametrize("setting", CASES)
@@ -127,6 +149,23 @@ def test_draws_have_their_laws_mean_and_covariance() -> None:
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.1 * np.abs(covariance).max())
 
 
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_step_keeps_its_books(pooled: bool) -> None:
+    """f = g + Γ ã after it has the residuals that are left; shared vectors g stay, and others have moved against Γ."""
+    case, user = Case(2, True), np.arange(N_OBSERVATIONS) % N_USERS
+    inner = PanelRegression(Panel.of(user, case.design[:, 0], case.outcome, N_USERS), NoisePrior(1.0, 1.0))
+    linked = LinkedLikelihood(inner, case.link, case.units, Whitening.of_data(case.features))
+    params = {"noise_precision": 1.5, **case.slopes.params()}
+    prior = Prior(case.z, case.means, upper_factor(case.precisions), pooled)
+    terms = linked.terms(case.rng, case.deviations, params)
+    np.testing.assert_allclose(terms.residual, inner.residual(case.latent(case.slopes.slopes)))
+    deviations, after = linked.redraw(case.rng, case.deviations, params, terms, prior)
+    latent = deviations + case.features @ after["slopes"].T
+    np.testing.assert_allclose(terms.residual, inner.residual(latent))
+    assert np.allclose(deviations, case.deviations) == pooled
+    assert np.isin([after["slope_precision"], after["noise_precision"]], [0.8, 1.5]).sum() == 0
+
+
 def test_slopes_are_reported_per_unit_of_a_feature() -> None:
     case = Case(2, True)
     rng = np.random.default_rng(2)
@@ -136,5 +175,8 @@ def test_slopes_are_reported_per_unit_of_a_feature() -> None:
     linked = LinkedLikelihood(Silent(), case.link, case.units, feature_units)
     reported = linked.reported({"slopes": slopes, "slope_precision": 2.0})["slopes"]
     step = np.array([0.5, -2.0])
+    of_draws = {name: np.array([value]) for name, value in linked.reported({"slopes": slopes, "slope_precision": 2.0}).items()}
+    priors = linked.log_priors(of_draws, np.zeros((1, N_USERS), dtype=np.int64))
+    assert priors["slopes"][0] == pytest.approx(case.link.log_density(Slopes(slopes, 2.0)))
     before, after = (case.units.vectors(feature_units.to_working(x) @ slopes.T) for x in (raw[0], raw[0] + step))
     np.testing.assert_allclose(after - before, reported @ step)

@@ -81,6 +81,11 @@ def test_few_chains_leave_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0, n_chains=120, n_prior=2000)
 
 
+def test_few_chains_of_choices_leave_the_joint_prior_as_it_is() -> None:
+    """A quarter of the chains: standard errors are twice as large."""
+    assert_joint(MODELS["choices, process"](), seed=0, n_chains=60, n_prior=1000)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from checks import REJECT, assert_joint, joint_test, statistics, worst
 from dualview.behaviors.effects import Effects, Scales
-from dualview.behaviors.likelihoods import student
+from dualview.behaviors.likelihoods import tails
 from dualview.behaviors.likelihoods.own_noise import OwnNoiseRegression
 from dualview.behaviors.likelihoods.panel import NoisePrior
 from dualview.behaviors.likelihoods.student import StudentRegression
@@ -78,8 +78,8 @@ def large_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_prior_of_dof(monkeypatch: pytest.MonkeyPatch) -> None:
     """Degrees of freedom under another prior than that of which they are drawn."""
-    right = student.log_dof_prior
-    monkeypatch.setattr(student, "log_dof_prior", lambda dof: right(dof) - 0.3 * np.asarray(dof))
+    right = tails.log_dof_prior
+    monkeypatch.setattr(tails, "log_dof_prior", lambda dof: right(dof) - 0.3 * np.asarray(dof))
 
 
 @pytest.mark.slow

@@ -120,6 +120,11 @@ def steps_to_a_table(rng: np.random.Generator, model: Model, state: Any) -> Any:
     return state
 
 
+def test_few_chains_leave_the_joint_prior_as_it_is() -> None:
+    """A quarter of the chains of the tests below: standard errors are twice as large."""
+    assert_joint(MODELS["process"](), seed=0, n_chains=60, n_prior=1000, look=statistics)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["table alone", "process", "three clusters", "linked, one cluster", "linked and pooled"])
 def test_several_steps_to_a_table_leave_the_joint_prior_as_it_is(name: str) -> None:

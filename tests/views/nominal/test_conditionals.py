@@ -1,4 +1,4 @@
-"""(C17) and (C18): each is the joint density up to a constant."""
+"""(C17) and (C18): each is the joint density up to a constant. The joint is written from (M15), by SciPy's densities."""
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from dualview.numerics.streams import stream_of
 from dualview.views.nominal import conditionals, kind
 from dualview.views.nominal.state import NominalState
 from dualview.views.nominal.view import NominalView
+from yardsticks import N_DRAWS, check_counts, check_law
 
 SHARES = (0.5, 0.3, 0.2), (0.6, 0.4)
 VIEW = NominalView(SHARES)
@@ -20,6 +21,55 @@ LEVELS = np.array([[3.0, 1.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 0.0, 1.0]])
 
 def state(rng):
     return VIEW.draw_prior(rng, 2)
+
+
+def log_joint(logs, concentrations):
+    """ln p(levels, θ, γ | z), from (M15): L/γ ~ G(1, 1), so that γ is inverse gamma with shape ½ and scale L/2."""
+    total = 0.0
+    for j, (shares, first) in enumerate(zip(SHARES, VIEW.starts[:-1], strict=True)):
+        total += stats.invgamma.logpdf(concentrations[j], 0.5, scale=0.5 * len(shares))
+        theta = np.exp(logs[:, first : first + len(shares)])
+        for own in theta / theta.sum(axis=1, keepdims=True):
+            total += stats.dirichlet.logpdf(own, concentrations[j] * np.array(shares))
+        total += sum(np.log(theta[k, int(code)]) for k, code in zip(Z, CODES[:, j], strict=True) if code >= 0)
+    return float(total)
+
+
+def test_the_density_of_a_view_is_the_joint():
+    rng = np.random.default_rng(4)
+    states = [NominalState(state(rng).logs, rng.gamma(2.0, size=2) + 0.2) for _ in range(12)]
+    joints = np.array([log_joint(*own) for own in states])
+    assert np.ptp(joints) > 1.0
+    assert np.ptp(joints - [VIEW.log_joint(own, CODES, Z) for own in states]) < 1e-9
+
+
+def test_draws_from_the_prior():
+    rng = np.random.default_rng(5)
+    states = [state(rng) for _ in range(N_DRAWS)]
+    for j, shares in enumerate(SHARES):
+        gamma, first = np.array([own.concentrations[j] for own in states]), VIEW.starts[j]
+        check_law(len(shares) / gamma, stats.chi2(1).cdf)
+        theta = np.exp([own.logs[1, first] for own in states])
+        check_law(stats.beta.cdf(theta, gamma * shares[0], gamma * (1.0 - shares[0])), stats.uniform.cdf)
+
+
+def test_a_choice_sees_the_probabilities_of_the_levels():
+    """Of a component by its θ; of an auxiliary one, whose θ is integrated out, by g."""
+    own, table = state(np.random.default_rng(6)), np.zeros((2, len(Z)))
+    record = VIEW.record(own, CODES, np.ascontiguousarray(CODES.T))._replace(marginal=True)
+    kind.retire(1, record)
+    for k, flat in enumerate((np.exp(own.logs[0]), VIEW.flat)):
+        kind.score(table, 0, 0, len(Z), k, record)
+        seen = [[flat[first + int(code)] for first, code in zip(VIEW.starts, row, strict=False) if code >= 0] for row in CODES]
+        np.testing.assert_allclose(table[k], [np.log(levels).sum() for levels in seen])
+
+
+def test_levels_are_drawn_by_the_shares():
+    own, n = state(np.random.default_rng(7)), 4000
+    codes = VIEW.simulate(np.random.default_rng(8), own, np.ones(n, dtype=np.int64))
+    for j, first in enumerate(VIEW.starts[:-1]):
+        theta = np.exp(own.logs[1, first : VIEW.starts[j + 1]])
+        check_counts(np.bincount(codes[:, j].astype(int), minlength=len(theta)), theta / theta.sum())
 
 
 def test_missing_cells_are_in_no_count():
@@ -35,7 +85,7 @@ def test_shares_by_ratio():
         theta = rng.dirichlet(np.ones(3))
         logs = start.logs.copy()
         logs[0, :3] = np.log(theta)
-        joint = VIEW.log_joint(NominalState(logs, start.concentrations), CODES, Z)
+        joint = log_joint(logs, start.concentrations)
         law = stats.dirichlet(start.concentrations[0] * np.array(SHARES[0]) + LEVELS[0, :3])
         differences.append(joint - law.logpdf(theta))
     assert np.ptp(differences) < 1e-9
@@ -48,7 +98,7 @@ def concentration_misfit(log_density):
     differences = []
     for value in np.linspace(-1.0, 3.0, 7):
         concentrations = np.array([np.exp(value), start.concentrations[1]])
-        joint = VIEW.log_joint(NominalState(start.logs, concentrations), CODES, Z)
+        joint = log_joint(start.logs, concentrations)
         for k in range(2):
             law = stats.dirichlet(np.exp(value) * np.array(SHARES[0]) + LEVELS[k, :3])
             joint -= law.logpdf(np.exp(start.logs[k, :3]) / np.exp(start.logs[k, :3]).sum())
@@ -66,6 +116,12 @@ def test_a_concentration_without_the_number_of_users_is_rejected():
     old, new = "total - log_rising(concentration, n) if n > 0.0 else total", "total - 0.5 * n"
     wrong = checks.mutate(conditionals.log_evidence, old, new)
     assert concentration_misfit(checks.rebind(conditionals.log_concentration_density, log_evidence=wrong)) > 0.5
+
+
+def test_a_prior_without_the_number_of_levels_is_rejected():
+    """The joint density that the package has is of the same prior, and would be wrong with it."""
+    wrong = checks.mutate(conditionals.log_prior, "0.5 * n_levels", "0.5")
+    assert concentration_misfit(checks.rebind(conditionals.log_concentration_density, log_prior=wrong)) > 0.5
 
 
 def test_evidence_is_that_of_a_dirichlet_multinomial():
