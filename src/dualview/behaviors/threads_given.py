@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.ids import check_distinct
+from dualview.behaviors.ids import Numbers, check_distinct, checked_ids, whole_numbers
 from dualview.checks import check_range, names_text, numbers, refuse_repeated_columns, varies
 from dualview.errors import InputError
 from dualview.units import GaussianPrior, Whitening
@@ -57,11 +57,24 @@ def checked_users(users: Sequence[Any] | None, n_columns: int) -> list[str] | No
     """Ids of the columns of a participation matrix, if they have any."""
     if users is None:
         return None
-    ids = [str(user) for user in users]
+    ids = checked_ids(users, "users")
     if len(ids) != n_columns:
         raise InputError(f"users must name each of the {n_columns} columns of participation; got {len(ids)} names.")
     check_distinct(ids)
     return ids
+
+
+def column_numbers(participation: Any) -> Numbers | None:
+    """Whole numbers that the columns of a pandas table of participation are called by; None where they are none."""
+    columns = getattr(participation, "columns", None)
+    if columns is None or not hasattr(columns, "dtype"):
+        return None
+    values = whole_numbers(np.asarray(columns))
+    if values is None:
+        return None
+    check_distinct([str(value) for value in values.tolist()])
+    found = Numbers(values, True)
+    return found._replace(labelled=type(columns).__name__ != "RangeIndex" or not found.count_from_0)
 
 
 def outcome_variance(outcome: Array) -> float:
