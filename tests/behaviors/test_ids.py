@@ -4,13 +4,16 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dualview as dv
 from dualview.behaviors.ids import id_text, whole_numbers
 from dualview.errors import InputError
+from dualview.inputs.appended import appended
 from dualview.inputs.data import Data, checked_data
+from dualview.inputs.new_users import among_new_users
+from dualview.posterior.rebuilt import observations_of
 
 N = 6
 FEATURES = np.random.default_rng(0).normal(size=(N, 2))
@@ -153,7 +156,7 @@ class TestDecisions:
         assert data.behavior.user.tolist() == [1, 2]  # type: ignore[union-attr]
         with pytest.raises(InputError, match=r"user 1 is the user at position 1, called 0, or the one called 1"):
             data_of(table(SHUFFLED), regression([1, 2], n_users=N))
-        with pytest.raises(InputError, match="n_users must be at least 7.*if user holds ids, leave it out"):
+        with pytest.raises(InputError, match=r"n_users must be at least 7.*if user holds ids, leave it out"):
             regression([1, 6], n_users=6)
 
     def test_users_says_ids(self) -> None:
@@ -256,3 +259,201 @@ class TestThreads:
         counted = data_of(FEATURES, self.threads([0, 1, 2, 3, 4, 5])).behavior
         new = counted.like(self.threads([5, 4, 3, 2, 1, 0]), 0)  # type: ignore[union-attr]
         assert (new.participation.toarray()[0] - 1.0).tolist() == [0, 1, 2, 3, 4, 5]
+        new = counted.like(self.threads([7, 6]), 2)  # type: ignore[union-attr]
+        assert (new.participation.toarray()[0, 6:] - 1.0).tolist() == [6, 7]
+
+
+def answers(user, **options) -> dv.BinaryOutcomes:
+    return dv.BinaryOutcomes(user, np.ones((len(user), 1)), np.arange(len(user)) % 2, **options)
+
+
+class TestSeveral:
+    def test_each_by_its_own_ids(self) -> None:
+        threads = dv.SharedOutcome(pd.DataFrame(np.ones((4, 2)), columns=[5, 3]), OUTCOME)
+        behaviors = {"visits": regression(pd.Series([0, 1, 5])), "answers": answers([4, 2]), "posts": threads}
+        both = data_of(table(SHUFFLED), behaviors).behavior
+        assert both["visits"].user.tolist() == [1, 3, 2]  # type: ignore[index]
+        assert both["answers"].user.tolist() == [4, 5]  # type: ignore[index]
+        assert both["posts"].participation.toarray()[0].tolist() == [1, 0, 1, 0, 0, 0]  # type: ignore[index]
+        with pytest.raises(InputError, match=r"answers: X and behavior must be of the same users, .* only in the behavior: 9"):
+            data_of(table(SHUFFLED), {"visits": regression([0, 1]), "answers": answers([0, 9])})
+
+    def test_without_x(self) -> None:
+        data = data_of(None, [regression([1, 2, 2]), answers([3, 2])])
+        assert data.users == ["1", "2", "3"]
+        assert data.behavior["binary"].user.tolist() == [2, 1]  # type: ignore[index]
+        data = data_of(None, [regression([0, 2]), answers([1, 0], n_users=2)])
+        assert data.users == range(3)
+        assert data.behavior["regression"].user.tolist() == [0, 2]  # type: ignore[index]
+
+    def test_rows_are_counted_where_x_has_no_ids(self) -> None:
+        data = data_of(FEATURES, [regression([5, 0]), answers([5, 0, 1])])
+        assert data.users == range(N)
+        assert data.behavior["binary"].user.tolist() == [5, 0, 1]  # type: ignore[index]
+        with pytest.raises(InputError, match="binary: user holds whole numbers from 1 to 5, without 0"):
+            data_of(FEATURES, [regression([5, 0]), answers([5, 1])])
+        with pytest.raises(InputError, match="without 0"):
+            data_of(None, [dv.SharedOutcome(PARTICIPATION, OUTCOME), answers([5, 1])])
+
+    def test_text_and_numbers(self) -> None:
+        with pytest.raises(InputError, match="without ids: binary"):
+            data_of(None, [regression(["u1", "u2"]), answers([1, 2])])
+        assert data_of(None, [regression(["1", "2"]), answers([2, 3])]).users == ["1", "2", "3"]
+        with pytest.raises(InputError, match="users=ids"):
+            data_of(FEATURES[:3], [regression(["u2", "u1"]), answers(["u0", "u2"])])
+
+    def test_splits_keep_everybody(self) -> None:
+        over = dv.OverObservations(dv.DualViewMixture(), table(SHUFFLED), [regression([0, 1, 5]), answers([4, 2])])
+        part = over._taken(np.array([[1], [3]]))
+        assert part.users == [str(user) for user in SHUFFLED]
+        assert data_of(over.features, part).behavior["regression"].user.tolist() == [3]  # type: ignore[index]
+
+
+def test_several_tables() -> None:
+    first, second = table(SHUFFLED), table(sorted(SHUFFLED)).reset_index(drop=True)
+    for tables in ({"a": first, "b": second}, {"a": second, "b": first}, {"a": first, "b": second.iloc[::-1]}):
+        data = data_of(tables, regression(pd.Series([0, 3])))
+        assert data.users == [str(user) for user in (SHUFFLED if tables["a"] is first or tables["b"] is first else range(N))]
+        np.testing.assert_allclose(data.features[:, 0], data.features[:, 2])  # type: ignore[index]
+        assert names_agree(data)
+    with_array = data_of({"a": first, "b": first.to_numpy()}, None)
+    np.testing.assert_array_equal(with_array.features[:, 0], with_array.features[:, 2])  # type: ignore[index]
+
+
+class TestItems:
+    def test_items_by_the_numbers_of_their_index(self) -> None:
+        items = pd.DataFrame({"price": [1.0, 2.0, 3.0]}, index=[2, 0, 1])
+        choices = dv.PairwiseChoices([0, 1], [0, 2], pd.Series([2, 1]), items)
+        assert choices.winner.tolist() == [1, 0]
+        assert choices.loser.tolist() == [0, 2]
+        assert dv.PairwiseChoices([0, 1], [0, 2], [2, 1], items.reset_index(drop=True)).winner.tolist() == [0, 2]
+
+    def test_rankings_taken_apart_keep_ids(self) -> None:
+        user = pd.Series([4, 2])
+        made = dv.PairwiseChoices.from_rankings(user, [[0, 1], [1, 0]], np.eye(2))
+        with pytest.raises(InputError, match="only in the behavior: 2, 4"):
+            data_of(table(["u0", "u1", "u2", "u3", "u4", "u5"]), made)
+        assert data_of(table(SHUFFLED), made).behavior.user.tolist() == [4, 5]  # type: ignore[union-attr]
+
+
+class TestNewObservations:
+    by_ids = data_of(table(SHUFFLED), regression([0, 1, 2, 3, 4, 5])).behavior
+    by_text = data_of(table([f"u{user}" for user in SHUFFLED]), regression([0, 1, 2, 3, 4, 5])).behavior
+    by_position = data_of(FEATURES, regression([0, 1, 2, 3, 4, 5])).behavior
+
+    @pytest.mark.parametrize("user", [[5, 0], pd.Series([5, 0]), ["5", "0"], [5.0, 0.0]])
+    def test_numbers_are_read_as_those_of_the_fit(self, user) -> None:
+        new = regression(user)
+        assert self.by_ids.like(new, 0).user.tolist() == [2, 1]
+        if not isinstance(user[0], str):
+            assert self.by_position.like(new, 0).user.tolist() == [5, 0]
+
+    def test_positions_among_users_with_text_as_ids(self) -> None:
+        assert self.by_text.like(regression([5, 0]), 0).user.tolist() == [5, 0]
+        assert self.by_text.like(regression(["u5", "u0"]), 0).user.tolist() == [2, 1]
+        with pytest.raises(InputError, match=r"2 user\(s\) unknown to the fit \(0, 5\)"):
+            self.by_text.like(regression(pd.Series([5, 0])), 0)
+
+    def test_what_may_be_both(self) -> None:
+        with pytest.raises(
+            InputError, match=r"user 5 is the user at position 5, called 2.*leave n_users out.*X\.index\[user\]"
+        ):
+            self.by_ids.like(regression([5], n_users=N), 0)
+
+    def test_ids_where_the_fit_has_none(self) -> None:
+        with pytest.raises(InputError, match=r"knows its users by position, and new observations name them by ids \(u5, …\)"):
+            self.by_position.like(regression(["u5"]), 0)
+
+    @pytest.mark.parametrize("make", [list, pd.Series])
+    def test_new_users_are_those_of_the_rows_of_x_new(self, make) -> None:
+        new = regression(make([9, 7, 3]))
+        found = self.by_ids.like(among_new_users(self.by_ids, new, ["9", "8", "7"]), 3)
+        assert found.user.tolist() == [6, 8, 0]
+        found = self.by_position.like(among_new_users(self.by_position, new, ["9", "8", "7"]), 3)
+        assert found.user.tolist() == [6, 8, 3]
+        alone = regression(make([0, 1]))
+        found = self.by_position.like(among_new_users(self.by_position, alone, ["1", "0"]), 2)
+        assert found.user.tolist() == [7, 6]
+        assert self.by_position.like(among_new_users(self.by_position, alone, ["6", "7"]), 2).user.tolist() == [6, 7]
+
+    def test_new_users_with_text_as_ids(self) -> None:
+        new = regression(["u9", "u3", "u7"])
+        assert self.by_text.like(among_new_users(self.by_text, new, ["u7", "u9"]), 2).user.tolist() == [7, 0, 6]
+        alone = regression(["u9", "u7"])
+        assert self.by_position.like(among_new_users(self.by_position, alone, ["u7", "u9"]), 2).user.tolist() == [7, 6]
+
+    def test_threads_of_new_users(self) -> None:
+        threads = dv.SharedOutcome(np.eye(N), np.arange(N), users=SHUFFLED)
+        new = pd.DataFrame([[1.0, 2.0, 3.0]], columns=[9, 3, 7])
+        found = threads.like(among_new_users(threads, new, ["7", "9"]), 2)
+        assert found.participation.toarray()[0].tolist() == [2, 0, 0, 0, 0, 0, 3, 1]
+
+    def test_several_behaviors(self) -> None:
+        fitted = data_of(table(SHUFFLED), {"a": regression([0, 1, 5]), "b": answers([4, 2])}).behavior
+        new = among_new_users(fitted, {"a": regression([9, 3]), "b": answers([7, 9])}, ["7", "9"])
+        found = fitted.new(new)  # type: ignore[union-attr]
+        assert found.parts["a"].user.tolist() == [7, 0]
+        assert found.parts["b"].user.tolist() == [6, 7]
+
+
+class TestMoreData:
+    def test_by_ids(self) -> None:
+        data = data_of(table(SHUFFLED), regression([0, 1, 5]))
+        estimator = dv.DualViewMixture()
+        estimator.n_features_in_, estimator.feature_names_in_ = 2, np.array(["number", "other"], dtype=object)
+        more = appended(estimator, data, table([8, 7]), regression([7, 3, 8]))
+        assert more.data.users == [*data.users, "8", "7"]
+        assert names_agree(more.data)
+
+    def test_rows_that_continue(self) -> None:
+        data = data_of(pd.DataFrame(FEATURES[:4], columns=["a", "b"]), regression([0, 1, 3]))
+        estimator = dv.DualViewMixture()
+        estimator.n_features_in_, estimator.feature_names_in_ = 2, np.array(["a", "b"], dtype=object)
+        frame = pd.DataFrame(FEATURES, columns=["a", "b"])
+        more = appended(estimator, data, frame[4:], regression([4, 5, 0]))
+        assert more.data.users == range(N)
+        assert more.data.behavior.user.tolist() == [0, 1, 3, 4, 5, 0]  # type: ignore[union-attr]
+        with pytest.raises(InputError, match="by position"):
+            appended(estimator, data, frame[2:], None)
+
+    def test_without_features(self) -> None:
+        judges = data_of(None, regression([1, 2, 3]))
+        more = appended(dv.DualViewMixture(), judges, None, regression([4, 2]))
+        assert more.data.users == ["1", "2", "3", "4"]
+        assert more.data.behavior.user.tolist() == [0, 1, 2, 3, 1]  # type: ignore[union-attr]
+        counted = data_of(None, regression([0, 1, 2]))
+        assert appended(dv.DualViewMixture(), counted, None, regression([3, 1])).data.users == range(4)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.permutations(range(N)), st.sampled_from(["numbers", "texts of numbers", "texts"]), st.sampled_from(list(KINDS)))
+def test_shuffled_rows_change_the_order_of_users_only(order, names, kind) -> None:
+    make = {"numbers": int, "texts of numbers": str, "texts": lambda number: f"u{number}"}[names]
+    ids = [make(number) for number in range(2, N + 2)]
+    behavior = KINDS[kind](pd.Series([ids[u] for u in (4, 1, 0, 3, 1)]))
+    sorted_rows, shuffled = (data_of(table([ids[u] for u in rows]), behavior) for rows in (range(N), order))
+    assert [sorted_rows.users[u] for u in order] == shuffled.users
+    owners = [[data.users[u] for u in data.behavior.user] for data in (sorted_rows, shuffled)]  # type: ignore[union-attr]
+    assert owners[0] == owners[1]
+
+
+def test_fits_and_their_files(tmp_path) -> None:
+    rng = np.random.default_rng(3)
+    judges, truth = np.repeat(np.arange(1, 10), 6), np.tile([-4.0, 0.0, 4.0], 3)
+    behavior = dv.UserRegression(judges, np.ones((54, 1)), truth[judges - 1] + 0.1 * rng.normal(size=54))
+    model = dv.DualViewMixture(n_warmup=30, n_draws=30, n_chains=1).fit(None, behavior)
+    np.testing.assert_allclose(model.latent_, truth, atol=0.5)
+    model.posterior_.save(tmp_path / "judges.nc")
+    again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "judges.nc"))
+    assert again.posterior_.user_ids == [str(judge) for judge in range(1, 10)]
+    for user in ([9, 1], pd.Series([9, 1]), ["9", "1"]):
+        np.testing.assert_allclose(again.predict_outcome(dv.UserRegression(user, np.ones((2, 1)))).mean, [4.0, -4.0], atol=0.5)
+    reversed_rows = behavior.take(np.arange(54)[::-1])
+    found = observations_of(again.posterior_, reversed_rows)
+    assert found.user.tolist() == (judges[::-1] - 1).tolist()  # type: ignore[union-attr]
+
+    order = rng.permutation(9)
+    features = pd.DataFrame({"a": truth + rng.normal(size=9), "b": rng.normal(size=9)}, index=range(1, 10)).iloc[order]
+    model = dv.DualViewMixture(n_warmup=30, n_draws=30, n_chains=1).fit(features, behavior)
+    np.testing.assert_allclose(model.latent_, truth[order], atol=0.5)
+    assert model.posterior_.user_ids == [str(judge) for judge in features.index]

@@ -137,8 +137,8 @@ class SharedOutcome(Behavior):
         if not rows.is_table or set(self._user_numbers.ids) != set(counted(rows.n)):
             raise InputError(
                 f"The columns of participation are called by numbers, {listed(self._user_numbers.ids[:3])}, …, and X has no "
-                "ids. If columns are in the order of the rows of X, pass participation.to_numpy(). If they are ids, give X ids: "
-                "a DataFrame with ids as its index."
+                "ids. If columns are in the order of the rows of X, pass participation.to_numpy(). If they are ids, give X "
+                "ids: a DataFrame with ids as its index."
             )
         return self.aligned(counted(rows.n)).without_ids()
 
