@@ -35,7 +35,7 @@ class BinaryOutcomes(PerUser):
     Parameters
     ----------
     user : array (n,)
-        Whose observation it is: positions from 0, or ids.
+        Whose observation it is: ids, or rows of X counted from 0.
     design : array or DataFrame (n, q)
         What the odds depend on: a column for each part of the latent vector f_u.
     outcome : array (n,), optional
@@ -167,10 +167,10 @@ class PairwiseChoices(BinaryOutcomes):
     Parameters
     ----------
     user : array (n,)
-        Whose choice it is: positions from 0, or ids.
+        Whose choice it is: ids, or rows of X counted from 0.
     winner, loser : array (n,)
-        The item that was chosen and the one that was not: rows of ``items`` by position, or by name where it is a DataFrame
-        whose index has names. For choices to be predicted, the item whose chances are asked and the other one.
+        The item that was chosen and the one that was not: rows of ``items`` by position, or by the index of a DataFrame
+        unless that is 0, 1, 2, … For choices to be predicted, the item whose chances are asked and the other one.
     items : array or DataFrame (n_items, q)
         Features of the items: a column for each part of the latent vector f_u.
     item_intercept : bool or "learnt"

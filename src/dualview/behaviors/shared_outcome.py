@@ -61,7 +61,8 @@ class SharedOutcome(Behavior):
     coefficient_prior : GaussianPrior, optional
         Over (intercept, slopes); by default N(mean of y, variance of y) and N(0, variance of y / variance of the column).
     users : sequence, optional
-        Ids of the users, one per column of participation; by default its column names, where it is a DataFrame with names.
+        Ids of the users, one per column of participation; by default its column names, where it is a DataFrame whose columns
+        are called by text or by whole numbers other than 0, 1, 2, … They are matched with the index of X.
     ridge : float
         λ of the ridge estimate that gives the behavior view's constants, (M11), for weights in units of a thread's mean total
         weight: where rows sum to one, as in the paper, it is λ itself, and the unit in which participation is given does not
