@@ -246,6 +246,15 @@ class TestThreads:
         behavior = data_of(table(SHUFFLED), named).behavior
         np.testing.assert_array_equal(behavior.participation, PARTICIPATION[:, SHUFFLED])  # type: ignore[union-attr]
 
+    def test_columns_with_texts_of_numbers(self) -> None:
+        texts = [str(user) for user in SHUFFLED]
+        assert self.weights(pd.DataFrame(FEATURES), texts) == [0, 1, 2, 3, 4, 5]
+        with pytest.raises(InputError, match="called by numbers, 3, 0, 5"):
+            data_of(FEATURES, self.threads(texts))
+        polars = dv.SharedOutcome(pl.DataFrame(PARTICIPATION, schema=texts), OUTCOME)
+        np.testing.assert_array_equal(data_of(table(SHUFFLED), polars).behavior.participation, PARTICIPATION)  # type: ignore
+        assert data_of(FEATURES, self.threads(["0", "1", "2", "3", "4", "5"])).users == ["0", "1", "2", "3", "4", "5"]
+
     def test_without_x(self) -> None:
         assert data_of(None, self.threads([3, 1, 2])).users == ["3", "1", "2"]
         assert data_of(None, self.threads([0, 1, 2])).users == range(3)
@@ -254,6 +263,8 @@ class TestThreads:
     def test_new_threads(self) -> None:
         fitted = data_of(table(SHUFFLED), self.threads([5, 4, 3, 2, 1, 0])).behavior
         assert isinstance(fitted, dv.SharedOutcome)
+        with pytest.raises(InputError, match=r"users=participation\.columns"):
+            fitted.like(pd.DataFrame(PARTICIPATION), 0)
         new = fitted.like(self.threads([1, 0, 3]), 0)
         assert (new.participation.toarray()[0] - 1.0).tolist() == [3.0, 0.0, -1.0, 1.0, -1.0, -1.0]
         counted = data_of(FEATURES, self.threads([0, 1, 2, 3, 4, 5])).behavior

@@ -134,7 +134,7 @@ class PerUser(Behavior):
         if (found < 0).any():
             raise InputError("user must hold positions from 0, or ids; got a negative number.")
         if n_users is None and len(found):
-            values, self.user = np.unique(found, return_inverse=True)
+            values, self.user = _distinct(found)
             self._user_numbers, self._n_users = Numbers(values, labelled), len(values)
             self.users = None if self._user_numbers.count_from_0 else self._user_numbers.ids
             return
@@ -467,6 +467,14 @@ class PerUser(Behavior):
         behavior.users = description["users"]
         behavior.effects = Effects.from_description(description)
         return behavior
+
+
+def _distinct(numbers: Users) -> tuple[Users, Users]:
+    """Distinct numbers in increasing order, and where each of the numbers is among them."""
+    n = int(numbers.max()) + 1
+    if n <= len(numbers) and np.bincount(numbers, minlength=n).all():  # the usual case, without sorting
+        return np.arange(n), numbers
+    return np.unique(numbers, return_inverse=True)
 
 
 def _places_of_ids(given: NDArray[Any], users: Sequence[Any] | None) -> tuple[Users, list[str]]:

@@ -90,8 +90,8 @@ class SharedOutcome(Behavior):
     ) -> None:
         self.participation = participation_matrix(participation)
         names = column_names(participation) if users is None else users
-        self._user_numbers = column_numbers(participation) if names is None else None
-        if self._user_numbers is not None and not self._user_numbers.count_from_0:
+        self._user_numbers = column_numbers(participation) if users is None else None
+        if names is None and self._user_numbers is not None and not self._user_numbers.count_from_0:
             names = self._user_numbers.ids
         self.users = checked_users(names, self.participation.shape[1])
         self.observation_ids = index_names(participation)
@@ -123,13 +123,18 @@ class SharedOutcome(Behavior):
             return self._on_rows(rows)
         if self.has_ids:
             return self.aligned(rows.ids)
-        if self._user_numbers is not None and rows.ids != counted(rows.n) and set(rows.ids) == set(counted(len(self))):
+        self._refuse_counted(rows.ids)
+        return with_participation(self, self.participation, rows.ids if len(self) == rows.n else None)
+
+    def _refuse_counted(self, ids: Sequence[str]) -> None:
+        """Raise where columns that pandas has counted may as well be called by these ids, and the two differ."""
+        numbers = counted(len(self))
+        if self._user_numbers is not None and list(ids) != numbers and set(ids) == set(numbers):
             raise InputError(
                 "The columns of participation are called 0, 1, 2, …, and the index of X holds the same numbers in another "
                 "order. If they are ids, say users=participation.columns. If columns are in the order of the rows of X, pass "
                 "participation.to_numpy()."
             )
-        return with_participation(self, self.participation, rows.ids if len(self) == rows.n else None)
 
     def _on_rows(self, rows: Rows) -> "SharedOutcome":
         """The same threads of the rows of an X without ids."""
@@ -152,6 +157,8 @@ class SharedOutcome(Behavior):
         numbers = self._user_numbers
         if numbers is None:
             return self
+        if not numbers.labelled:
+            self._refuse_counted(known or ())
         if not numbers.labelled or (numbers.count_from_0 and not has_numbers(known or ())):
             return self.without_ids()
         if known is not None:

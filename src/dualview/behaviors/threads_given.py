@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.ids import Numbers, check_distinct, checked_ids, whole_numbers
-from dualview.checks import check_range, names_text, numbers, refuse_repeated_columns, varies
+from dualview.behaviors.ids import Numbers, are_numbers, check_distinct, checked_ids, whole_numbers
+from dualview.checks import check_range, column_names, names_text, numbers, refuse_repeated_columns, varies
 from dualview.errors import InputError
 from dualview.units import GaussianPrior, Whitening
 
@@ -65,14 +65,15 @@ def checked_users(users: Sequence[Any] | None, n_columns: int) -> list[str] | No
 
 
 def column_numbers(participation: Any) -> Numbers | None:
-    """Whole numbers that the columns of a pandas table of participation are called by; None where they are none."""
-    columns = getattr(participation, "columns", None)
-    if columns is None or not hasattr(columns, "dtype"):
+    """Whole numbers that the columns of a table of participation are called by, as text too; None where they are none."""
+    names, columns = column_names(participation), getattr(participation, "columns", None)
+    if names is not None and are_numbers(names):
+        return Numbers(np.array(names, dtype=np.int64), True)
+    if names is not None or not hasattr(columns, "dtype"):  # pandas' have one
         return None
     values = whole_numbers(np.asarray(columns))
     if values is None:
         return None
-    check_distinct([str(value) for value in values.tolist()])
     found = Numbers(values, True)
     return found._replace(labelled=type(columns).__name__ != "RangeIndex" or not found.count_from_0)
 
