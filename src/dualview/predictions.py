@@ -266,9 +266,9 @@ class Predictions:
         fitted, n_known = self._fitted_behavior(), self.posterior_.n_users
         named = fitted.new(behavior) if isinstance(fitted, SeveralBehaviors) else behavior
         named = named.called_as(fitted.users) if isinstance(named, Behavior) else named
-        n = len(named)
-        if fitted.users is not None and named.users is not None:
-            return len(set(named.users) - set(fitted.users))
+        n, users = len(named), getattr(named, "users", None)
+        if fitted.users is not None and users is not None:
+            return len(set(users) - set(fitted.users))
         return n if n < n_known else n - n_known
 
     @property

@@ -296,6 +296,10 @@ class TestSeveral:
         data = data_of(None, [regression([0, 2]), answers([1, 0], n_users=2)])
         assert data.users == range(3)
         assert data.behavior["regression"].user.tolist() == [0, 2]  # type: ignore[index]
+        threads = dv.SharedOutcome(pd.DataFrame(PARTICIPATION[:, :3], columns=[3, 1, 2]), OUTCOME)
+        data = data_of(None, [threads, answers([1, 4, 3])])
+        assert data.users == ["3", "1", "2", "4"]
+        assert data.behavior["binary"].user.tolist() == [1, 3, 0]  # type: ignore[index]
 
     def test_rows_are_counted_where_x_has_no_ids(self) -> None:
         data = data_of(FEATURES, [regression([5, 0]), answers([5, 0, 1])])
@@ -303,7 +307,7 @@ class TestSeveral:
         assert data.behavior["binary"].user.tolist() == [5, 0, 1]  # type: ignore[index]
         with pytest.raises(InputError, match="binary: user holds whole numbers from 1 to 5, without 0"):
             data_of(FEATURES, [regression([5, 0]), answers([5, 1])])
-        with pytest.raises(InputError, match="without 0"):
+        with pytest.raises(InputError, match="without 0, and another behavior has 6 users"):
             data_of(None, [dv.SharedOutcome(PARTICIPATION, OUTCOME), answers([5, 1])])
 
     def test_text_and_numbers(self) -> None:

@@ -35,11 +35,16 @@ _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 
 
 class Rows(NamedTuple):
-    """The rows of X: how many there are, the users' ids where X has some, and whether X is a pandas table."""
+    """The rows of X: how many there are, the users' ids where X has some, and whether X is a pandas table.
+
+    what, unit: what they are called in messages, where they are no rows of X.
+    """
 
     n: int
     ids: list[str] | None = None
     is_table: bool = False
+    what: str = "X"
+    unit: str = "rows"
 
 
 class Numbers(NamedTuple):
@@ -77,14 +82,14 @@ class Numbers(NamedTuple):
         if last >= rows.n:
             beyond = [str(value) for value in self.values.tolist() if value >= rows.n]
             raise InputError(
-                f"X and behavior must be of the same users: X has {rows.n} rows, 0 to {rows.n - 1}, and user holds "
-                f"{listed(beyond)} besides. If these are ids, {_say_ids(rows)}"
+                f"X and behavior must be of the same users: {rows.what} has {rows.n} {rows.unit}, 0 to {rows.n - 1}, and user "
+                f"holds {listed(beyond)} besides. If these are ids, {_say_ids(rows)}"
             )
 
     def _two_readings(self, rows: Rows, first: int, last: int) -> str:
         return (
-            f"user holds whole numbers from {first} to {last}, without 0, and X has {rows.n} rows: they may count the rows "
-            f"from 0, or be ids. If they count the rows from 0, say n_users={rows.n}. If they are ids, {_say_ids(rows)}"
+            f"user holds whole numbers from {first} to {last}, without 0, and {rows.what} has {rows.n} {rows.unit}: they may "
+            f"count these from 0, or be ids. If they count from 0, say n_users={rows.n}. If they are ids, {_say_ids(rows)}"
         )
 
 
@@ -92,6 +97,8 @@ def _say_ids(rows: Rows) -> str:
     """How to say that numbers are ids of the users of X."""
     if rows.ids is not None:
         return f"give them as the index of X does, which holds {listed(rows.ids[:2])}, …"
+    if rows.what != "X":
+        return "give all behaviors ids: users=ids."
     return (
         f"say whose rows those of X are: users=ids in their order, such as users=range(1, {rows.n + 1}), or a DataFrame X with "
         "ids as its index."

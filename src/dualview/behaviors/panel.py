@@ -132,7 +132,7 @@ class PerUser(Behavior):
             self._n_users = len(self.users)
             return
         if (found < 0).any():
-            raise InputError("user must hold positions from 0, or ids; got a negative number.")
+            raise InputError("user must hold positions from 0, or ids; got a negative number. Give negative ids as text.")
         if n_users is None and len(found):
             values, self.user = _distinct(found)
             self._user_numbers, self._n_users = Numbers(values, labelled), len(values)

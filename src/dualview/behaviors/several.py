@@ -366,13 +366,13 @@ def _matched(parts: dict[str, Behavior], rows: Rows | None) -> dict[str, Behavio
     """Behaviors of the same users in the same order; an error where they are not."""
     if rows is not None and rows.ids is not None:
         parts = {name: _among_rows(part, rows, name) for name, part in parts.items()}
-    elif any(part.users is not None and part._user_numbers is None for part in parts.values()):
+    elif any(_has_ids(part, rows) for part in parts.values()):
         parts = _of_all_ids(parts, rows)
     elif rows is None and all(_has_numbers_only(part) for part in parts.values()):
         parts = _of_all_numbers(parts)
     else:
-        n = max(_width(part) for part in parts.values()) if rows is None else rows.n
-        parts = {name: _among_rows(part, rows or Rows(n), name) for name, part in parts.items()}
+        among = rows or Rows(max(_width(part) for part in parts.values()), what="another behavior", unit="users")
+        parts = {name: _among_rows(part, among, name) for name, part in parts.items()}
     sizes = {name: len(part) for name, part in parts.items()}
     most = max(sizes.values())
     for name, part in parts.items():
@@ -384,7 +384,7 @@ def _matched(parts: dict[str, Behavior], rows: Rows | None) -> dict[str, Behavio
 
 def _of_all_ids(parts: dict[str, Behavior], rows: Rows | None) -> dict[str, Behavior]:
     """Behaviors of the users whom any of them names by ids, in the order in which they appear. rows: of an X without ids."""
-    known = [user for part in parts.values() if part._user_numbers is None for user in part.users or ()]
+    known = [user for part in parts.values() if _has_ids(part, rows) for user in part.ids or ()]
     parts = {name: part.called_as(known) for name, part in parts.items()}
     without = [name for name, part in parts.items() if part.users is None]
     if without:
@@ -398,6 +398,12 @@ def _of_all_ids(parts: dict[str, Behavior], rows: Rows | None) -> dict[str, Beha
     if rows is None or len(unordered) < len(parts):
         return placed
     return {name: part.in_unknown_order().matched(rows) for name, part in placed.items() if isinstance(part, PerUser)}
+
+
+def _has_ids(part: Behavior, rows: Rows | None) -> bool:
+    """Whether users are called by ids; numbers as names of columns are ids where there is no X whose rows they may count."""
+    named_columns = isinstance(part, SharedOutcome) and part.has_ids and rows is None
+    return named_columns or (part.users is not None and part._user_numbers is None)
 
 
 def _has_numbers_only(part: Behavior) -> bool:
