@@ -119,7 +119,7 @@ def _foreign(values: Any, name: str) -> tuple[NDArray[np.bool_], Any] | None:
 
 def _foreign_cells(cells: NDArray[Any]) -> NDArray[np.bool_]:
     if cells.dtype.kind == "O":
-        return _cells_where(cells, lambda value: not (isinstance(value, _NUMBERS) or _is_missing(value)))
+        return _cells_where(cells, lambda value: not (isinstance(value, _NUMBERS) or is_missing(value)))
     return np.full(cells.shape, cells.dtype.kind not in "buif")
 
 
@@ -141,7 +141,7 @@ def numbers(values: Any, name: str, *, n_dims: int) -> Array:
     refuse_non_numbers(values, name)
     cells = _asarray(values, name)
     if cells.dtype.kind == "O":
-        cells = np.where(_cells_where(cells, _is_missing), np.nan, cells)
+        cells = np.where(_cells_where(cells, is_missing), np.nan, cells)
     try:
         array = np.asarray(cells, dtype=float)
     except (TypeError, ValueError) as error:
@@ -249,7 +249,7 @@ def _cells_where(cells: NDArray[Any], condition: Callable[[Any], bool]) -> NDArr
     return np.asarray(np.frompyfunc(condition, 1, 1)(cells), dtype=bool)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType"  # of pandas, which is not imported here
 
 

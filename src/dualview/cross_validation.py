@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dualview.behaviors import Behavior, SeveralBehaviors
 from dualview.behaviors.naming import is_several
 from dualview.errors import InputError
-from dualview.inputs.features import row_ids
+from dualview.inputs.data import rows_of
 
 
 class OverObservations(BaseEstimator):  # type: ignore[misc]
@@ -60,7 +60,7 @@ class OverObservations(BaseEstimator):  # type: ignore[misc]
     @property
     def _observations(self) -> Any:
         if is_several(self.behavior):
-            return SeveralBehaviors.of(self.behavior, row_ids(self.features))
+            return SeveralBehaviors.of(self.behavior, rows_of(self.features))
         if not isinstance(self.behavior, Behavior):
             got = type(self.behavior).__name__
             raise InputError(f"behavior must have outcomes, such as SharedOutcome(participation, outcome); got {got}.")

@@ -218,8 +218,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         X : array or table (U, D), dict of these, or Shards, optional
             Features of the users, as a NumPy array or a pandas, polars or Arrow table; missing cells are NaN, None or NA.
             Several tables of the same users, ``{"profile": X1, "activity": X2}``, are independent given the cluster; their
-            columns are called profile.age and so on. Predictions take them in the same way. ``Shards`` hold features and
-            threads that need not fit into memory, for ``engine="variational"``.
+            columns are called profile.age and so on. Predictions take them in the same way. The index of a pandas table holds
+            the users' ids, unless it is 0, 1, 2, …, as pandas makes it; users of y are matched with them. ``Shards`` hold
+            features and threads that need not fit into memory, for ``engine="variational"``.
         y : behavior, optional
             What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes``, ``OrdinalOutcomes``,
             ``PairwiseChoices`` or ``Rankings``. Several of them at once as a list, or as a dictionary by name.

@@ -12,7 +12,7 @@ from dualview.behaviors.naming import is_several
 from dualview.behaviors.records import Forecast
 from dualview.checks import whole_number
 from dualview.errors import InputError
-from dualview.inputs.new_users import new_features
+from dualview.inputs.new_users import among_new_users, new_features, new_ids
 from dualview.outcomes import Mixture, NormalMixture
 from dualview.posterior import Posterior
 from dualview.posterior.candidates import Candidates
@@ -168,6 +168,7 @@ class Predictions:
         behavior = self._fitted_behavior()
         known = self._known
         users = None if X_new is None and behavior_new is None else self._new_users(X_new, behavior_new, unknown)
+        new = among_new_users(behavior, new, new_ids(self.posterior_, X_new))
 
         def predicted(forecast: Forecast) -> Mixture:
             if users is not None and behavior_new is not None:
@@ -242,24 +243,33 @@ class Predictions:
 
     def _new_users(self, X: Any, behavior: Any, unknown: Unknown = "error") -> NewUsers:
         post, fitted = self.posterior_, self.behavior_
-        if behavior is not None and isinstance(fitted, SeveralBehaviors):
-            behavior = fitted.new(behavior)
         x = None
         if post.has_features:
             if X is None:
                 raise InputError("This model was fitted with features: give those of the new users too.")
             features = new_features(self, post, X, unknown)
             x, n_users = features.seen, len(features)
+            behavior = behavior if fitted is None else among_new_users(fitted, behavior, features.ids)
         elif X is not None:
             raise InputError("This model was fitted without features: X_new must be None.")
         elif behavior is None:
             raise InputError("Without features, a new user is known only by its behavior: give behavior_new.")
         else:
-            n_users = len(behavior) if len(behavior) < post.n_users else len(behavior) - post.n_users
+            n_users = self._n_new(behavior)
         if n_users == 0:
             raise InputError(f"behavior_new has the {post.n_users} users of the fit and no new one: add the new users.")
         evidence = None if behavior is None else self._fitted_behavior().evidence(behavior, *self._known, n_users)
         return NewUsers(self._candidates, x, n_users, evidence)
+
+    def _n_new(self, behavior: Any) -> int:
+        """Number of users who are new to a fit without features: by their ids, or those behind the users of the fit."""
+        fitted, n_known = self._fitted_behavior(), self.posterior_.n_users
+        named = fitted.new(behavior) if isinstance(fitted, SeveralBehaviors) else behavior
+        named = named.called_as(fitted.users) if isinstance(named, Behavior) else named
+        n, users = len(named), getattr(named, "users", None)
+        if fitted.users is not None and users is not None:
+            return len(set(users) - set(fitted.users))
+        return n if n < n_known else n - n_known
 
     @property
     def _candidates(self) -> Candidates:

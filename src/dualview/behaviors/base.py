@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.behaviors.ids import Numbers, Rows
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.behaviors.likelihoods.soft import LatentApproximation
@@ -213,6 +214,7 @@ class Behavior(ABC):
     users: list[str] | None = None  # the users' ids, where they came with some
     outcome: Array | None = None  # what was observed (n,), or ends of intervals (n, 2), where it is known
     observation_ids: list[str] | None = None  # ids of the observations, where they came with some
+    _user_numbers: Numbers | None = None  # what users are called, where these are numbers and nobody has said what they mean
 
     @abstractmethod
     def __len__(self) -> int:
@@ -263,6 +265,34 @@ class Behavior(ABC):
     def advice(self, n_rows: int) -> str:  # noqa: ARG002
         """What to do when X has n_rows users and the behavior another number."""
         return "Give both the same users, in the same order."
+
+    @property
+    def ids(self) -> list[str] | None:
+        """The users' ids, with whole numbers taken for ids; None where users are known by position only."""
+        return self.users if self._user_numbers is None else self._user_numbers.ids
+
+    def matched(self, rows: Rows | None) -> "Behavior":
+        """The same observations, of users who are the rows of X; without X, of those whom the behavior names.
+
+        Users are matched by their ids where both sides have some: :mod:`dualview.behaviors.ids` has the rules. By default only
+        the order that is there already will do.
+        """
+        return self if rows is None or rows.ids is None else self.aligned(rows.ids)
+
+    def called_as(self, known: Sequence[str] | None) -> "Behavior":  # noqa: ARG002
+        """The same new observations, with whole numbers read as the users of a fit are called; itself by default.
+
+        known: ids of the users of the fit, None where these are known by position.
+        """
+        return self
+
+    def without_ids(self) -> "Behavior":
+        """The same observations, of users who are known by position; itself by default."""
+        return self
+
+    def among(self, users: Sequence[str]) -> "Behavior":
+        """The same observations among these users, by their ids; who is missing here has no observations."""
+        return self.aligned(users)
 
     def aligned(self, users: Sequence[str]) -> "Behavior":
         """The same observations with the users in this order; an error names who is missing on either side.

@@ -15,6 +15,7 @@ from scipy.special import log_expit
 from dualview.behaviors.answers_left_out import AnswersLeftOut
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Factor, Scales
+from dualview.behaviors.ids import Labelled, checked_ids, counted, id_text, is_labelled, listed
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Forecast, Params, SampledEvidence
@@ -34,7 +35,7 @@ class BinaryOutcomes(PerUser):
     Parameters
     ----------
     user : array (n,)
-        Whose observation it is: positions from 0, or ids.
+        Whose observation it is: ids, or rows of X counted from 0.
     design : array or DataFrame (n, q)
         What the odds depend on: a column for each part of the latent vector f_u.
     outcome : array (n,), optional
@@ -166,10 +167,10 @@ class PairwiseChoices(BinaryOutcomes):
     Parameters
     ----------
     user : array (n,)
-        Whose choice it is: positions from 0, or ids.
+        Whose choice it is: ids, or rows of X counted from 0.
     winner, loser : array (n,)
-        The item that was chosen and the one that was not: rows of ``items`` by position, or by name where it is a DataFrame
-        whose index has names. For choices to be predicted, the item whose chances are asked and the other one.
+        The item that was chosen and the one that was not: rows of ``items`` by position, or by the index of a DataFrame
+        unless that is 0, 1, 2, … For choices to be predicted, the item whose chances are asked and the other one.
     items : array or DataFrame (n_items, q)
         Features of the items: a column for each part of the latent vector f_u.
     item_intercept : bool or "learnt"
@@ -265,7 +266,7 @@ class PairwiseChoices(BinaryOutcomes):
                 DataWarning,
                 stacklevel=2,
             )
-        return cls(who, winner, loser, items, **options)
+        return cls(Labelled(who) if is_labelled(user) else who, winner, loser, items, **options)
 
     def _appeals_as_group(self) -> Factor:
         """The winner's appeal counts as it is, the loser's with the sign changed."""
@@ -287,10 +288,11 @@ class PairwiseChoices(BinaryOutcomes):
         if self.item_names is None:
             raise InputError(f"{name} must hold rows of items as whole numbers; names need items as a DataFrame with an index.")
         place = {item: i for i, item in enumerate(self.item_names)}
-        unknown = [str(item) for item in dict.fromkeys(given.tolist()) if str(item) not in place]
+        names = [id_text(item) for item in given.tolist()]
+        unknown = [item for item in dict.fromkeys(names) if item not in place]
         if unknown:
-            raise InputError(f"{name} must name rows of items; unknown: {', '.join(unknown[:5])}.")
-        return np.array([place[str(item)] for item in given.tolist()], dtype=np.int64)
+            raise InputError(f"{name} must name rows of items; unknown: {listed(unknown)}.")
+        return np.array([place[item] for item in names], dtype=np.int64)
 
     def _take_rest(self, rows: NDArray[Any]) -> None:
         self.winner, self.loser = self.winner[rows], self.loser[rows]
@@ -373,11 +375,13 @@ def _yes_or_no(outcome: Any, n: int) -> Array:
 
 
 def _item_names(items: Any) -> list[str] | None:
-    """The index of a DataFrame of items, where it has names."""
+    """The index of a DataFrame of items, unless it only counts rows from 0."""
     index = getattr(items, "index", None)
-    if index is None or callable(index) or getattr(index, "dtype", None) is None or index.dtype.kind in "iu":
+    if index is None or callable(index) or getattr(index, "dtype", None) is None:
         return None
-    names = [str(item) for item in index]
+    names = checked_ids(index, "The index of items")
+    if type(index).__name__ == "RangeIndex" and names == counted(len(names)):
+        return None
     if len(set(names)) < len(names):
         raise InputError("The index of items must name each item once.")
     return names

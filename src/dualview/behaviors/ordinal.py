@@ -33,7 +33,7 @@ class OrdinalOutcomes(PerUser):
     Parameters
     ----------
     user : array (n,)
-        Whose observation it is: positions from 0, or ids.
+        Whose observation it is: ids, or rows of X counted from 0.
     design : array or DataFrame (n, q)
         What the outcome depends on: a column for each part of the latent vector f_u.
     outcome : array (n,), optional

@@ -14,10 +14,25 @@ from scipy import sparse
 
 from dualview.behaviors.base import Behavior, fold_positions
 from dualview.behaviors.effects import Effects
-from dualview.behaviors.ids import check_distinct, joined_ids, known_and_new, places_among
+from dualview.behaviors.ids import (
+    Numbers,
+    Rows,
+    are_numbers,
+    check_distinct,
+    check_positions,
+    checked_ids,
+    counted,
+    id_text,
+    is_labelled,
+    joined_ids,
+    known_and_new,
+    listed,
+    places_among,
+    whole_numbers,
+)
 from dualview.behaviors.likelihoods.likely import likely_prior
 from dualview.behaviors.records import Array, Params
-from dualview.checks import column_names, names_text, numbers, refuse_repeated_columns, whole_number
+from dualview.checks import column_names, is_missing, names_text, numbers, refuse_repeated_columns, whole_number
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
 from dualview.units import GaussianPrior
@@ -88,6 +103,7 @@ class PerUser(Behavior):
     names: list[str]
     effects: Effects
     _n_users: int
+    in_order: bool  # whether the order of the users was given, and not only found in ``user``
 
     def _set(
         self,
@@ -98,17 +114,37 @@ class PerUser(Behavior):
         users: Sequence[Any] | None,
         n_users: int | None,
     ) -> None:
-        positions, ids = _positions(user, users)
-        if len(positions) != len(design):
-            raise InputError(f"user must name one user per row, {len(design)}; got {len(positions)}.")
-        least = int(positions.max(initial=-1)) + 1
-        n = least if n_users is None else whole_number(n_users, "n_users", 1)
-        if ids is not None:
-            n = len(ids)
-        if n < max(least, 1):
-            raise InputError(f"n_users must be at least {least}, the users that have {self.observations}; got {n}.")
-        self.user, self.design, self.outcome, self.names, self.users, self._n_users = positions, design, outcome, names, ids, n
+        given = np.asarray(user)
+        if given.ndim != 1:
+            raise InputError(f"user must be one-dimensional, a user per row; got shape {given.shape}.")
+        if len(given) != len(design):
+            raise InputError(f"user must name one user per row, {len(design)}; got {len(given)}.")
+        self.design, self.outcome, self.names = design, outcome, names
+        self._set_users(given, users, n_users, is_labelled(user))
         self._set_effects()
+
+    def _set_users(self, given: NDArray[Any], users: Sequence[Any] | None, n_users: int | None, labelled: bool) -> None:
+        """Whose observations they are. Whole numbers stay open, unless users= or n_users= says what they are."""
+        self.in_order, self._user_numbers = users is not None, None
+        found = whole_numbers(given) if users is None else None
+        if found is None:
+            self.user, self.users = _places_of_ids(given, users)
+            self._n_users = len(self.users)
+            return
+        if (found < 0).any():
+            raise InputError("user must hold positions from 0, or ids; got a negative number. Give negative ids as text.")
+        if n_users is None and len(found):
+            values, self.user = _distinct(found)
+            self._user_numbers, self._n_users = Numbers(values, labelled), len(values)
+            self.users = None if self._user_numbers.count_from_0 else self._user_numbers.ids
+            return
+        least = int(found.max(initial=-1)) + 1
+        self.user, self.users, self._n_users = found, None, whole_number(least if n_users is None else n_users, "n_users", 1)
+        if self._n_users < least:
+            raise InputError(
+                f"n_users must be at least {least}, the users that have {self.observations}; got {n_users}. It counts them "
+                "from 0; if user holds ids, leave it out."
+            )
 
     def _set_effects(
         self, common: Any = None, groups: Any = None, offset: Any = None, coefficient_prior: GaussianPrior | None = None
@@ -181,8 +217,7 @@ class PerUser(Behavior):
     def as_new(self, user: int) -> Self:
         """The observations of one user, who is the only one."""
         own = self.take(np.flatnonzero(self.user == user))
-        own.user, own.users, own._n_users = np.zeros(len(own.user), dtype=np.int64), None, 1
-        return own
+        return own.with_users([0] * len(self), None, 1)
 
     def user_weights(self) -> Any:
         """1 for whose observation it is."""
@@ -206,22 +241,89 @@ class PerUser(Behavior):
 
     def aligned(self, users: Sequence[str]) -> Self:
         """The same observations with the users in this order; users without observations may be missing here."""
-        if self.users is None or self.users == list(users):
+        own = self.ids
+        if own is None or self.users == list(users):
             return self
         place = {user: u for u, user in enumerate(users)}
-        active = np.unique(self.user)
-        unknown = [self.users[u] for u in active if self.users[u] not in place]
+        unknown = [own[u] for u in np.unique(self.user) if own[u] not in place]
         if unknown:
             raise InputError(
-                f"X and behavior must be of the same users, by their ids; only in the behavior: {', '.join(unknown[:5])}."
+                f"X and behavior must be of the same users, by their ids; only in the behavior: {listed(unknown)}."
+                f"{self._advice_on_positions(len(users))}"
             )
-        return self._with_users([place.get(user, -1) for user in self.users], list(users))
+        return self.with_users([place.get(user, -1) for user in own], list(users))
 
-    def _with_users(self, places: list[int], users: list[str] | None, n_users: int | None = None) -> Self:
+    def _advice_on_positions(self, n: int) -> str:
+        """How to say that numbers that are no ids count the rows of X, where they can."""
+        if self._user_numbers is None or self._user_numbers.values.max() >= n:
+            return ""
+        return f" The index of X holds ids; if user counts the rows of X from 0, say n_users={n}."
+
+    def matched(self, rows: Rows | None) -> Self:
+        """The same observations of the rows of X: by ids, or by position where X has none. Without X, of those named here."""
+        if rows is None:
+            return self if self._user_numbers is None else self.with_users(list(range(len(self))), self.users, len(self))
+        if rows.ids is None:
+            return self._on_rows(rows)
+        if self._user_numbers is None and self.users is None:
+            check_positions(self.user, rows.ids)
+        elif self._user_numbers is None or self._user_numbers.are_ids_among(rows.ids):
+            return self.aligned(rows.ids)
+        else:
+            self._user_numbers.check_count(rows)
+        on_rows = self._counted()
+        return on_rows.with_users(list(range(rows.n)), rows.ids) if len(on_rows) == rows.n else on_rows
+
+    def _on_rows(self, rows: Rows) -> Self:
+        """The same observations of the rows of an X without ids."""
+        if self._user_numbers is not None:
+            self._user_numbers.check_count(rows)
+            return self._counted()
+        if self.users is None or self.in_order:
+            return self
+        if are_numbers(self.users):
+            numbers = Numbers(np.array(self.users, dtype=np.int64), True)
+            if len(self) == rows.n and numbers.increase:
+                return self
+            numbers.check_count(rows)
+            return self.aligned(counted(rows.n))
+        if self.users == sorted(self.users):
+            return self
+        raise InputError(
+            f"X has no ids, and user names users by text, {listed(self.users[:2])}, …, in no order that tells whose rows those "
+            "of X are. Give X ids: a DataFrame with ids as its index. Or give ids in the order of the rows: users=ids."
+        )
+
+    def without_ids(self) -> Self:
+        """The same observations, of users who are known by position."""
+        return self.with_users(list(range(len(self))), None, len(self))
+
+    def in_unknown_order(self) -> Self:
+        """The same observations, of users whose order nobody has given."""
+        other = self._copy()
+        other.in_order = False
+        return other
+
+    def _counted(self) -> Self:
+        """The same observations, with whole numbers taken for positions."""
+        if self._user_numbers is None:
+            return self
+        values = self._user_numbers.values
+        return self.with_users(values.tolist(), None, int(values.max()) + 1)
+
+    def called_as(self, known: Sequence[str] | None) -> Self:
+        """The same new observations, with whole numbers read as the users of a fit are called."""
+        if self._user_numbers is None:
+            return self
+        if known is None or not self._user_numbers.are_ids_among(known):
+            return self._counted()
+        return self.with_users(list(range(len(self))), self._user_numbers.ids)
+
+    def with_users(self, places: list[int], users: list[str] | None, n_users: int | None = None) -> Self:
         """The same observations, user u now at places[u]."""
         moved = self._copy()
         moved.user = np.asarray(places, dtype=np.int64)[self.user]
-        moved.users = users
+        moved.users, moved._user_numbers, moved.in_order = users, None, True
         moved._n_users = len(users) if users is not None else n_users or len(self)
         return moved
 
@@ -242,19 +344,26 @@ class PerUser(Behavior):
             raise InputError(
                 f"New observations must have the columns of the fit, {', '.join(self.names)}; got {', '.join(new.names)}."
             )
-        matched: Self = new._copy()
+        matched: Self = new.called_as(self.users)._copy()
         matched.effects = self.effects.like(new.effects)
-        n_known = len(self)
-        if self.users is not None and new.users is not None:
-            everybody = known_and_new(new.users, self.users, n_new, "observations")
-            return matched._with_users(places_among(new.users, everybody, "observations"), everybody)
-        if n_new and len(new) == n_new:
-            return matched._with_users([n_known + j for j in range(n_new)], None, n_known + n_new)
-        if len(new) > n_known + n_new:
+        n_known, n_theirs = len(self), len(matched)
+        if self.users is not None and matched.users is not None:
+            everybody = known_and_new(matched.users, self.users, n_new, "observations")
+            return matched.with_users(places_among(matched.users, everybody, "observations"), everybody)
+        if n_new and n_theirs == n_new:
+            return matched.with_users([n_known + j for j in range(n_new)], None, n_known + n_new)
+        if matched.users is not None:
             raise InputError(
-                f"New observations are of users 0 to {len(new) - 1}; the fit has {n_known}"
+                f"The fit knows its users by position, and new observations name them by ids ({listed(matched.users[:2])}, …). "
+                "Give positions in their place, or fit with ids: users=ids, or X with ids as its index."
+            )
+        if n_theirs > n_known + n_new:
+            raise InputError(
+                f"New observations are of users 0 to {n_theirs - 1}; the fit has {n_known}"
                 + (f" and X_new {n_new} more." if n_new else ". Give the features of the others as X_new.")
             )
+        if self.users is not None:
+            check_positions(matched.user, self.users)
         return matched
 
     def _joined(self, new: Any, n_new: int, users: Sequence[str] | None) -> Self:
@@ -263,10 +372,13 @@ class PerUser(Behavior):
             raise self._takes_no_more("with effects outside the mixture")
         everybody = None if users is None else list(users)
         if new is None:
-            return self._with_users(list(range(len(self))), everybody, len(self) + n_new)
-        if isinstance(new, type(self)) and new.users is not None and users is not None:
-            new = new._with_users(places_among(new.users, users, "observations"), None, len(users))
-        found, both = self.like(new, n_new), self._copy()
+            return self.with_users(list(range(len(self))), everybody, len(self) + n_new)
+        before = self if users is None else self.with_users(list(range(len(self))), list(users[: len(self)]))
+        if isinstance(new, type(self)) and users is not None:
+            new = new.called_as(users)
+            if new.users is not None:
+                new = new.with_users(places_among(new.users, users, "observations"), everybody)
+        found, both = before.like(new, n_new), self._copy()
         both.user, both.design = np.concatenate([self.user, found.user]), np.vstack([self.design, found.design])
         both.outcome = np.concatenate([self.observed, found.observed])
         both.observation_ids = joined_ids(self.observation_ids, found.observation_ids, self.observations)
@@ -323,7 +435,7 @@ class PerUser(Behavior):
         places = np.full(len(self), -1)
         places[active] = np.arange(len(active))
         part = self.take(np.flatnonzero(places[self.user] >= 0))
-        return part._with_users(places.tolist(), None, len(active))
+        return part.with_users(places.tolist(), None, len(active))
 
     def _loads(self, new: Self, n_new: int) -> Any:
         """What new users' vectors count for, sparse (n, J q)."""
@@ -357,24 +469,26 @@ class PerUser(Behavior):
         return behavior
 
 
-def _positions(user: Any, users: Sequence[Any] | None) -> tuple[Users, list[str] | None]:
-    """Positions of the users, and their ids where they have some."""
-    given = np.asarray(user)
-    if given.ndim != 1:
-        raise InputError(f"user must be one-dimensional, a user per row; got shape {given.shape}.")
-    if users is None and given.dtype.kind in "iu":
-        if (given < 0).any():
-            raise InputError("user must hold positions from 0, or ids; got a negative number.")
-        return given.astype(np.int64), None
-    if given.dtype.kind == "f" or any(value is None or value != value for value in given.tolist()):
+def _distinct(numbers: Users) -> tuple[Users, Users]:
+    """Distinct numbers in increasing order, and where each of the numbers is among them."""
+    n = int(numbers.max()) + 1
+    if n <= len(numbers) and np.bincount(numbers, minlength=n).all():  # the usual case, without sorting
+        return np.arange(n), numbers
+    return np.unique(numbers, return_inverse=True)
+
+
+def _places_of_ids(given: NDArray[Any], users: Sequence[Any] | None) -> tuple[Users, list[str]]:
+    """Positions of the users, and their ids: those that are there, in the order in which they appear, or all."""
+    values = given.tolist()
+    if (users is None and given.dtype.kind == "f") or any(is_missing(value) or value != value for value in values):
         raise InputError("user must hold whole numbers from 0, or ids as text; got fractions or missing values.")
-    ids = [str(value) for value in given.tolist()]
-    names = list(dict.fromkeys(ids)) if users is None else [str(value) for value in users]
+    ids = [id_text(value) for value in values]
+    names = list(dict.fromkeys(ids)) if users is None else checked_ids(users, "users")
     check_distinct(names)
     place = {name: u for u, name in enumerate(names)}
     unknown = [name for name in dict.fromkeys(ids) if name not in place]
     if unknown:
-        raise InputError(f"users must name everybody in user; missing: {', '.join(unknown[:5])}.")
+        raise InputError(f"users must name everybody in user; missing: {listed(unknown)}.")
     return np.array([place[name] for name in ids], dtype=np.int64), names
 
 

@@ -28,7 +28,7 @@ class Rankings(PerUser):
     Parameters
     ----------
     user : array (n,)
-        Whose ranking it is, in a row for each item of a ranking: positions from 0, or ids.
+        Whose ranking it is, in a row for each item of a ranking: ids, or rows of X counted from 0.
     ranking : array (n,)
         Which ranking the item is in: whole numbers or ids. A ranking belongs to one user; a user may have several.
     design : array or DataFrame (n, q)

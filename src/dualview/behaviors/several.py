@@ -4,6 +4,7 @@ The latent vector of a user is those of the behaviors laid end to end, in one Ga
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,15 @@ from scipy import sparse
 from scipy.linalg import block_diag
 
 from dualview.behaviors.base import Behavior, fold_positions
+from dualview.behaviors.ids import Rows, counted
 from dualview.behaviors.likelihoods.several import SeveralLikelihoods, own_params, with_name
 from dualview.behaviors.likelihoods.vector_blocks import Block
 from dualview.behaviors.naming import check_names, named_parts
+from dualview.behaviors.panel import PerUser
 from dualview.behaviors.records import Array, Evidence, Forecast, Params, SampledEvidence
 from dualview.behaviors.several_evidence import joint_evidence, nothing_known
 from dualview.behaviors.several_left_out import SeveralLeftOut
 from dualview.behaviors.shared_outcome import SharedOutcome
-from dualview.behaviors.threads_new import placed_columns, with_participation
 from dualview.behaviors.user_regression import UserRegression
 from dualview.errors import InputError
 from dualview.units import GaussianPrior, Whitening
@@ -50,18 +52,22 @@ class SeveralBehaviors(Behavior):
     parts: dict[str, Behavior]
 
     def __init__(self, parts: Mapping[str, Behavior], users: Sequence[str] | None = None) -> None:
-        check_names(parts)
-        if any(isinstance(part, SeveralBehaviors) for part in parts.values()):
-            raise InputError("One of the behaviors has several itself: give all of them in one list or dictionary.")
-        self.parts = _matched(dict(parts), users)
-        self.users = next(iter(self.parts.values())).users if users is None else list(users)
+        _check_parts(parts)
+        self._match(dict(parts), None if users is None else Rows(len(users), list(users)))
+
+    def _match(self, parts: dict[str, Behavior], rows: Rows | None) -> None:
+        self.parts = _matched(parts, rows)
+        self.users = next(iter(self.parts.values())).users if rows is None or rows.ids is None else rows.ids
         if len(parts) > 1:
             _refuse_own_noise_of_clusters(self.parts)
 
     @classmethod
-    def of(cls, given: Any, users: Sequence[str] | None = None) -> "SeveralBehaviors":
-        """From a list, which gets names by the kind of each behavior, or a dictionary."""
-        return cls(named_parts(given), users)
+    def of(cls, given: Any, rows: Rows | None = None) -> "SeveralBehaviors":
+        """From a list, which gets names by the kind of each behavior, or a dictionary. rows: those of X."""
+        made, parts = cls.__new__(cls), named_parts(given)
+        _check_parts(parts)
+        made._match(parts, rows)
+        return made
 
     @classmethod
     def _unmatched(cls, parts: dict[str, Behavior]) -> "SeveralBehaviors":
@@ -138,6 +144,10 @@ class SeveralBehaviors(Behavior):
     def advice(self, n_rows: int) -> str:
         return next(iter(self.parts.values())).advice(n_rows)
 
+    def matched(self, rows: Rows | None) -> "SeveralBehaviors":
+        """The same observations of the rows of X, each behavior by its own ids."""
+        return SeveralBehaviors.of(self.parts, rows)
+
     def aligned(self, users: Sequence[str]) -> "SeveralBehaviors":
         """The same observations with the users in this order; who is missing in a behavior has no observations there."""
         return SeveralBehaviors(self.parts, users)
@@ -211,10 +221,8 @@ class SeveralBehaviors(Behavior):
             prior.check_size(len(self.names), f"behavior_prior over ({', '.join(self.names)})")
         made = {}
         for (name, part), block in zip(self.parts.items(), self.blocks.values(), strict=True):
-            try:
+            with _named_in_errors(name):
                 made[name] = part.prepare(None if prior is None else _prior_of(prior, block, name))
-            except InputError as error:
-                raise InputError(f"{name}: {error}") from error
         units = [own for own, _ in made.values()]
         factor, inverse = block_diag(*(own.factor for own in units)), block_diag(*(own.inverse for own in units))
         likelihood = SeveralLikelihoods.of({name: own for name, (_, own) in made.items()})
@@ -222,6 +230,10 @@ class SeveralBehaviors(Behavior):
 
     def new(self, given: Any) -> "SeveralBehaviors":
         """New observations of some of these behaviors: a dictionary, a list of all of them, or the one of its kind."""
+        return SeveralBehaviors._unmatched(self._with_all_new(self.parts_of(given)))
+
+    def parts_of(self, given: Any) -> dict[str, Any]:
+        """The same by name, as they were given."""
         if isinstance(given, SeveralBehaviors):
             given = given.parts
         if isinstance(given, Mapping):
@@ -231,17 +243,15 @@ class SeveralBehaviors(Behavior):
                     f"New observations must be of the behaviors of the fit, {', '.join(self.parts)}; got "
                     f"{', '.join(strange) or 'none'}."
                 )
-            parts = {name: given[name] for name in self.parts if name in given}
-        elif isinstance(given, list | tuple):
+            return {name: given[name] for name in self.parts if name in given}
+        if isinstance(given, list | tuple):
             if len(given) != len(self.parts):
                 raise InputError(
                     f"A list of new observations must have one behavior for each of the fit, {', '.join(self.parts)}; got "
                     f"{len(given)}. For some of them give a dictionary by name."
                 )
-            parts = dict(zip(self.parts, given, strict=True))
-        else:
-            parts = {self._only_of_its_kind(given): given}
-        return SeveralBehaviors._unmatched(self._with_all_new(parts))
+            return dict(zip(self.parts, given, strict=True))
+        return {self._only_of_its_kind(given): given}
 
     def observations(self, given: Any) -> "SeveralBehaviors":
         """The observations of a fit that has lost its own, in one of the forms that ``fit`` takes."""
@@ -265,6 +275,7 @@ class SeveralBehaviors(Behavior):
 
     def _with_all_new(self, parts: dict[str, Any]) -> dict[str, Any]:
         """New observations of users with ids among all users: those of the fit, then the new ones of all behaviors."""
+        parts = {name: part.called_as(self.users) if isinstance(part, Behavior) else part for name, part in parts.items()}
         if self.users is None or any(getattr(part, "users", None) is None for part in parts.values()):
             return parts
         everybody = list(dict.fromkeys([*self.users, *(user for part in parts.values() for user in part.users)]))
@@ -345,19 +356,23 @@ def _functions(part: Behavior) -> list[str]:
     return [str(name) for name in part.coords().get("function", ("latent",))]
 
 
-def _matched(parts: dict[str, Behavior], users: Sequence[str] | None) -> dict[str, Behavior]:
+def _check_parts(parts: Mapping[str, Behavior]) -> None:
+    check_names(parts)
+    if any(isinstance(part, SeveralBehaviors) for part in parts.values()):
+        raise InputError("One of the behaviors has several itself: give all of them in one list or dictionary.")
+
+
+def _matched(parts: dict[str, Behavior], rows: Rows | None) -> dict[str, Behavior]:
     """Behaviors of the same users in the same order; an error where they are not."""
-    with_ids = [part for part in parts.values() if part.users is not None]
-    if users is None and with_ids:
-        if len(with_ids) < len(parts):
-            without = [name for name, part in parts.items() if part.users is None]
-            raise InputError(
-                f"Behaviors must all have ids of users, or none of them; without ids: {', '.join(without)}. Give them "
-                "ids, or X with ids in its index."
-            )
-        users = list(dict.fromkeys(str(user) for part in with_ids for user in part.users or ()))
-    if users is not None:
-        parts = {name: _among(part, list(users), name) for name, part in parts.items()}
+    if rows is not None and rows.ids is not None:
+        parts = {name: _among_rows(part, rows, name) for name, part in parts.items()}
+    elif any(_has_ids(part, rows) for part in parts.values()):
+        parts = _of_all_ids(parts, rows)
+    elif rows is None and all(_has_numbers_only(part) for part in parts.values()):
+        parts = _of_all_numbers(parts)
+    else:
+        among = rows or Rows(max(_width(part) for part in parts.values()), what="another behavior", unit="users")
+        parts = {name: _among_rows(part, among, name) for name, part in parts.items()}
     sizes = {name: len(part) for name, part in parts.items()}
     most = max(sizes.values())
     for name, part in parts.items():
@@ -367,16 +382,74 @@ def _matched(parts: dict[str, Behavior], users: Sequence[str] | None) -> dict[st
     return parts
 
 
+def _of_all_ids(parts: dict[str, Behavior], rows: Rows | None) -> dict[str, Behavior]:
+    """Behaviors of the users whom any of them names by ids, in the order in which they appear. rows: of an X without ids."""
+    known = [user for part in parts.values() if _has_ids(part, rows) for user in part.ids or ()]
+    parts = {name: part.called_as(known) for name, part in parts.items()}
+    without = [name for name, part in parts.items() if part.users is None]
+    if without:
+        raise InputError(
+            f"Behaviors must all have ids of users, or none of them; without ids: {', '.join(without)}. Give them "
+            "ids, or X with ids in its index."
+        )
+    users = list(dict.fromkeys(user for part in parts.values() for user in part.users or ()))
+    unordered = [part for part in parts.values() if isinstance(part, PerUser) and not part.in_order]
+    placed = {name: _among(part, users, name) for name, part in parts.items()}
+    if rows is None or len(unordered) < len(parts):
+        return placed
+    return {name: part.in_unknown_order().matched(rows) for name, part in placed.items() if isinstance(part, PerUser)}
+
+
+def _has_ids(part: Behavior, rows: Rows | None) -> bool:
+    """Whether users are called by ids; numbers as names of columns are ids where there is no X whose rows they may count."""
+    named_columns = isinstance(part, SharedOutcome) and part.has_ids and rows is None
+    return named_columns or (part.users is not None and part._user_numbers is None)
+
+
+def _has_numbers_only(part: Behavior) -> bool:
+    """Whether users are called by whole numbers, or counted, in each row: a matrix of them has an order of its own."""
+    return isinstance(part, PerUser) and (part._user_numbers is not None or part.users is None)
+
+
+def _of_all_numbers(parts: dict[str, Behavior]) -> dict[str, Behavior]:
+    """Behaviors of the users whom any of them names by a whole number, in their order; counted where 0, 1, 2, … are there."""
+    numbers = {int(user) for part in parts.values() for user in part.ids or counted(len(part))}
+    users = [str(user) for user in sorted(numbers)]
+    place, are_counted = {user: u for u, user in enumerate(users)}, users == counted(len(users))
+    found: dict[str, Behavior] = {}
+    for name, part in parts.items():
+        assert isinstance(part, PerUser)
+        places = [place[user] for user in part.ids or counted(len(part))]
+        found[name] = part.with_users(places, None if are_counted else users, len(users))
+    return found
+
+
+def _width(part: Behavior) -> int:
+    """The number of users that a behavior has, with whole numbers taken for positions."""
+    return len(part.called_as(None))
+
+
+def _among_rows(part: Behavior, rows: Rows, name: str) -> Behavior:
+    """The same observations of the rows of X."""
+    with _named_in_errors(name):
+        if isinstance(part, SharedOutcome) and part.has_ids and rows.ids is not None:
+            return part.among(rows.ids)  # who is not in these threads may be in other observations
+        return part.matched(rows)
+
+
 def _among(part: Behavior, users: list[str], name: str) -> Behavior:
     """The same observations among these users, by their ids; who is missing has no observations."""
-    if part.users is None or part.users == users:
-        return part
-    if not isinstance(part, SharedOutcome):
-        return part.aligned(users)
-    unknown = sorted(set(part.users) - set(users))
-    if unknown:
-        raise InputError(f"{name}: these users are not among the rows of X, by their ids: {', '.join(unknown[:5])}.")
-    return with_participation(part, placed_columns(part.participation, part.users, users), users)
+    with _named_in_errors(name):
+        return part.among(users)
+
+
+@contextmanager
+def _named_in_errors(name: str) -> Iterator[None]:
+    """Inside, an error about input names the behavior."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
 
 
 def _refuse_own_noise_of_clusters(parts: Mapping[str, Behavior]) -> None:

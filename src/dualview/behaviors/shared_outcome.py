@@ -13,6 +13,7 @@ from scipy import sparse
 
 from dualview.behaviors.base import Behavior, fold_positions
 from dualview.behaviors.effects import Effects
+from dualview.behaviors.ids import Rows, counted, has_numbers, listed
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.behaviors.records import Evidence, Forecast, LatentPrior, Params, SampledEvidence
 from dualview.behaviors.threads_forecast import evidence_of, forecast_of
@@ -23,9 +24,10 @@ from dualview.behaviors.threads_given import (
     checked_outcome,
     checked_users,
     coefficient_units,
+    column_numbers,
 )
 from dualview.behaviors.threads_left_out import MOST_WHOLE, ThreadsLeftOut
-from dualview.behaviors.threads_new import joined_threads, matched_threads, with_participation
+from dualview.behaviors.threads_new import joined_threads, matched_threads, placed_columns, with_participation
 from dualview.behaviors.threads_working import regression_of, restricted_prior, ridge_of, ridge_prior, warn_of_confounding
 from dualview.checks import column_names, index_names, participation_matrix, positive_number
 from dualview.errors import InputError
@@ -59,7 +61,8 @@ class SharedOutcome(Behavior):
     coefficient_prior : GaussianPrior, optional
         Over (intercept, slopes); by default N(mean of y, variance of y) and N(0, variance of y / variance of the column).
     users : sequence, optional
-        Ids of the users, one per column of participation; by default its column names, where it is a DataFrame with names.
+        Ids of the users, one per column of participation; by default its column names, where it is a DataFrame whose columns
+        are called by text or by whole numbers other than 0, 1, 2, … They are matched with the index of X.
     ridge : float
         λ of the ridge estimate that gives the behavior view's constants, (M11), for weights in units of a thread's mean total
         weight: where rows sum to one, as in the paper, it is λ itself, and the unit in which participation is given does not
@@ -87,6 +90,9 @@ class SharedOutcome(Behavior):
     ) -> None:
         self.participation = participation_matrix(participation)
         names = column_names(participation) if users is None else users
+        self._user_numbers = column_numbers(participation) if users is None else None
+        if names is None and self._user_numbers is not None and not self._user_numbers.count_from_0:
+            names = self._user_numbers.ids
         self.users = checked_users(names, self.participation.shape[1])
         self.observation_ids = index_names(participation)
         self.outcome = None if outcome is None else checked_outcome(outcome, self.participation.shape)
@@ -104,13 +110,80 @@ class SharedOutcome(Behavior):
         if coefficient_prior is not None:
             check_coefficient_prior(coefficient_prior, self.coefficient_names)
 
+    @property
+    def has_ids(self) -> bool:
+        """Whether columns are called by ids: text, or numbers other than those that pandas counts columns by."""
+        return self.users is not None or (self._user_numbers is not None and self._user_numbers.labelled)
+
+    def matched(self, rows: Rows | None) -> "SharedOutcome":
+        """The same threads of the rows of X: columns by their ids, or by position where one side has none."""
+        if rows is None:
+            return self if self._user_numbers is None else with_participation(self, self.participation, self.users)
+        if rows.ids is None:
+            return self._on_rows(rows)
+        if self.has_ids:
+            return self.aligned(rows.ids)
+        self._refuse_counted(rows.ids)
+        return with_participation(self, self.participation, rows.ids if len(self) == rows.n else None)
+
+    def _refuse_counted(self, ids: Sequence[str]) -> None:
+        """Raise where columns that pandas has counted may as well be called by these ids, and the two differ."""
+        numbers = counted(len(self))
+        if self._user_numbers is not None and list(ids) != numbers and set(ids) == set(numbers):
+            raise InputError(
+                "The columns of participation are called 0, 1, 2, …, and the index of X holds the same numbers in another "
+                "order. If they are ids, say users=participation.columns. If columns are in the order of the rows of X, pass "
+                "participation.to_numpy()."
+            )
+
+    def _on_rows(self, rows: Rows) -> "SharedOutcome":
+        """The same threads of the rows of an X without ids."""
+        if self._user_numbers is None or self._user_numbers.increase or len(self) != rows.n:
+            return with_participation(self, self.participation, self.users)
+        if not rows.is_table or set(self._user_numbers.ids) != set(counted(rows.n)):
+            raise InputError(
+                f"The columns of participation are called by numbers, {listed(self._user_numbers.ids[:3])}, …, and X has no "
+                "ids. If columns are in the order of the rows of X, pass participation.to_numpy(). If they are ids, give X "
+                "ids: a DataFrame with ids as its index."
+            )
+        return self.aligned(counted(rows.n)).without_ids()
+
+    def without_ids(self) -> "SharedOutcome":
+        """The same threads, of users who are known by position."""
+        return with_participation(self, self.participation, None)
+
+    def called_as(self, known: Sequence[str] | None) -> "SharedOutcome":
+        """The same new threads, with numbers as names of columns read as the users of a fit are called."""
+        numbers = self._user_numbers
+        if numbers is None:
+            return self
+        if not numbers.labelled:
+            self._refuse_counted(known or ())
+        if not numbers.labelled or (numbers.count_from_0 and not has_numbers(known or ())):
+            return self.without_ids()
+        if known is not None:
+            return with_participation(self, self.participation, numbers.ids)
+        width = int(numbers.values.max()) + 1
+        return with_participation(self, placed_columns(self.participation, numbers.ids, counted(width)), None)
+
+    def among(self, users: Sequence[str]) -> "SharedOutcome":
+        """The same threads with a column for each of these users; who is missing here took part in none."""
+        own = self.ids
+        if own is None or self.users == list(users):
+            return self
+        unknown = sorted(set(own) - set(users))
+        if unknown:
+            raise InputError(f"these users are not among the rows of X, by their ids: {listed(unknown)}.")
+        return with_participation(self, placed_columns(self.participation, own, users), list(users))
+
     def aligned(self, users: Sequence[str]) -> "SharedOutcome":
         """The same threads with the users in this order."""
-        if self.users is None or self.users == list(users):
+        own = self.ids
+        if own is None or self.users == list(users):
             return self
-        place = {user: u for u, user in enumerate(self.users)}
+        place = {user: u for u, user in enumerate(own)}
         missing = [user for user in users if user not in place]
-        extra = sorted(set(self.users) - set(users))
+        extra = sorted(set(own) - set(users))
         if missing or extra:
             parts = [f"only in X: {', '.join(missing[:5])}"] if missing else []
             parts += [f"only in the behavior: {', '.join(extra[:5])}"] if extra else []
@@ -205,7 +278,7 @@ class SharedOutcome(Behavior):
             ridge=self.ridge,
         )
         part.observation_ids = None if self.observation_ids is None else np.asarray(self.observation_ids)[rows].tolist()
-        part.effects = self.effects.take(rows)
+        part.effects, part._user_numbers = self.effects.take(rows), self._user_numbers
         return part
 
     def left_out(self) -> ThreadsLeftOut:
@@ -324,15 +397,15 @@ class SharedOutcome(Behavior):
 
     def like(self, new: Any, n_new: int) -> "SharedOutcome":
         """New threads, checked to be of the users of the fit and n_new others, with the same covariates."""
-        return matched_threads(self, self._threads(new), n_new)
+        return matched_threads(self, self.threads(new), n_new)
 
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> "SharedOutcome":
         """These threads and new ones, which have outcomes too; covariates and options are those of these threads."""
         if not self.effects.none:
             raise self._takes_no_more("with groups")
-        return joined_threads(self, None if new is None else self._threads(new), n_new, users)
+        return joined_threads(self, None if new is None else self.threads(new), n_new, users)
 
-    def _threads(self, new: Any) -> "SharedOutcome":
+    def threads(self, new: Any) -> "SharedOutcome":
         """New threads; a bare matrix is short for those without covariates."""
         return new if isinstance(new, SharedOutcome) else SharedOutcome(new, intercept=self.intercept)
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.ids import check_distinct
-from dualview.checks import check_range, names_text, numbers, refuse_repeated_columns, varies
+from dualview.behaviors.ids import Numbers, are_numbers, check_distinct, checked_ids, whole_numbers
+from dualview.checks import check_range, column_names, names_text, numbers, refuse_repeated_columns, varies
 from dualview.errors import InputError
 from dualview.units import GaussianPrior, Whitening
 
@@ -57,11 +57,25 @@ def checked_users(users: Sequence[Any] | None, n_columns: int) -> list[str] | No
     """Ids of the columns of a participation matrix, if they have any."""
     if users is None:
         return None
-    ids = [str(user) for user in users]
+    ids = checked_ids(users, "users")
     if len(ids) != n_columns:
         raise InputError(f"users must name each of the {n_columns} columns of participation; got {len(ids)} names.")
     check_distinct(ids)
     return ids
+
+
+def column_numbers(participation: Any) -> Numbers | None:
+    """Whole numbers that the columns of a table of participation are called by, as text too; None where they are none."""
+    names, columns = column_names(participation), getattr(participation, "columns", None)
+    if names is not None and are_numbers(names):
+        return Numbers(np.array(names, dtype=np.int64), True)
+    if names is not None or not hasattr(columns, "dtype"):  # pandas' have one
+        return None
+    values = whole_numbers(np.asarray(columns))
+    if values is None:
+        return None
+    found = Numbers(values, True)
+    return found._replace(labelled=type(columns).__name__ != "RangeIndex" or not found.count_from_0)
 
 
 def outcome_variance(outcome: Array) -> float:

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 def with_participation(threads: "SharedOutcome", participation: Any, users: list[str] | None) -> "SharedOutcome":
     """The same threads with other columns of users, and their ids."""
     other = copy.copy(threads)
-    other.participation, other.users = participation, users
+    other.participation, other.users, other._user_numbers = participation, users, None
     return other
 
 
 def matched_threads(fit: "SharedOutcome", new: "SharedOutcome", n_new: int) -> "SharedOutcome":
     """New threads, checked to be of the users of the fit and n_new others, with the same covariates."""
+    new = new.called_as(fit.users)
     if fit.users is not None and new.users is not None:
         everybody = known_and_new(new.users, fit.users, n_new, "threads")
         new = with_participation(new, placed_columns(new.participation, new.users, everybody), everybody)
@@ -59,6 +60,7 @@ def joined_threads(
     if new is None:
         nothing = sparse.csr_array((0, len(before) + n_new))
         return with_participation(before, _stacked(before.participation, nothing, n_new), everybody)
+    new = new.called_as(users)
     if new.users is not None and users is not None:
         new = with_participation(new, placed_columns(new.participation, new.users, users), None)
     threads = matched_threads(before, new, n_new)

@@ -39,7 +39,9 @@ class UserRegression(PerUser):
     Parameters
     ----------
     user : array (n,)
-        Whose observation it is: positions from 0, or ids.
+        Whose observation it is: ids, or rows of X counted from 0. Ids are matched with the index of X. Whole numbers are ids
+        if X is None or its index holds whole numbers other than 0, 1, 2, …; else they count the rows of X. If both are
+        possible and differ, the fit raises an error.
     design : array or DataFrame (n, q)
         What the outcome depends on: a column for each part of the latent vector f_u.
     outcome : array (n,) or Censored, optional
@@ -67,9 +69,10 @@ class UserRegression(PerUser):
     intercept : bool
         Put a column of ones before the design, so that f_u begins with the user's level.
     users : sequence, optional
-        Ids of all users, those without observations included; by default those in ``user``, or the index of X.
+        Ids of all users, those without observations included, in the order of the rows of an X without ids; by default
+        those in ``user``, or the index of X. It says that whole numbers in ``user`` are ids.
     n_users : int, optional
-        Their number, where ``user`` holds positions.
+        Number of users. It says that whole numbers in ``user`` are positions from 0.
     noise_variance : float, optional
         σ_0² of the noise's prior s ~ G(ν, 1/(ν σ_0²)): a guess, not a known noise. By default the variance around the users'
         own ridge estimates; where these leave too few degrees of freedom, half the variance around one regression for

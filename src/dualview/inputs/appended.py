@@ -16,7 +16,7 @@ from dualview.columns import Cells
 from dualview.errors import InputError
 from dualview.inputs.cells import checked_table
 from dualview.inputs.data import Data
-from dualview.inputs.features import checked_features, row_ids
+from dualview.inputs.features import checked_features, counts_from, row_ids
 
 Array = NDArray[np.float64]
 _SHOWN = 5
@@ -33,6 +33,7 @@ def appended(estimator: Any, data: Data, X: Any, y: Any) -> Appended:
     """The data of a fit with users and observations that ``partial_fit`` is given."""
     _check_views(data, X, y)
     ids = list(data.users) if _has_ids(data) else None
+    y = y if y is None else y.called_as(ids)
     new_ids = _new_ids(data, ids, X, y)
     n_new = _n_new(data, X, y) if ids is None else len(new_ids)
     everybody = None if ids is None else [*ids, *new_ids]
@@ -72,7 +73,7 @@ def _new_ids(data: Data, ids: list[str] | None, X: Any, y: Any) -> list[str]:
     """Ids of the new users, where users have ids: those of the rows of X, or without features those of the behavior."""
     given = row_ids(X)
     if ids is None:
-        if given is not None:
+        if given is not None and not counts_from(X, data.n_users):
             raise InputError(
                 "The fit knows its users by position, so new ones come in order, without ids; the index of X holds ids. Pass "
                 "X.reset_index(drop=True), or fit with ids first."

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, SeveralBehaviors
 from dualview.behaviors.base import check_inherits
+from dualview.behaviors.ids import Rows
 from dualview.behaviors.naming import is_several
 from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, DegenerateError, InputError
@@ -86,20 +88,21 @@ class Data:
 def checked_data(estimator: Any, X: Any, y: Any) -> Data:
     """The data that ``fit`` of an estimator is given; sets the estimator's n_features_in_ and feature_names_in_."""
     features, codebook, cells, kinds, tables = None, None, None, None, ()
+    y, is_table = _checked_behavior(y), _is_table(X)
     if comes_as_tables(X):
         tables = tuple(X)
         X, kinds = joined_tables(X)
-    behavior = _checked_behavior(y, row_ids(X))
     if X is None:
         for name in ("feature_names_in_", "n_features_in_"):
             estimator.__dict__.pop(name, None)
     else:
         features, codebook, cells = checked_table(estimator, X, kinds)
+    table = features if cells is None else cells.low
     ids = row_ids(X)
+    behavior = None if y is None else matched_behavior(y, None if table is None else Rows(len(table), ids, is_table))
     if behavior is not None:
-        behavior = behavior if ids is None else behavior.aligned(ids)
         ids = ids or behavior.users
-    n_users = _n_users(features if cells is None else cells.low, behavior)
+    n_users = _n_users(table, behavior)
     names = [] if features is None else feature_names(estimator)
     if codebook is not None:
         names = [column.name for column in codebook.gaussian]
@@ -109,14 +112,30 @@ def checked_data(estimator: Any, X: Any, y: Any) -> Data:
     return data
 
 
-def _checked_behavior(y: Any, ids: list[str] | None) -> Behavior | None:
-    """The behavior that y is, of users with these ids where X has some; several where y is a list or a dictionary of them."""
+def matched_behavior(y: Any, rows: Rows | None) -> Behavior:
+    """The behavior that y is, of the rows of X; several where y is a list or a dictionary of them."""
+    return SeveralBehaviors.of(y, rows) if is_several(y) else y.matched(rows)
+
+
+def rows_of(X: Any) -> Rows | None:
+    """The rows of features in a form that ``fit`` takes, and their ids; None without features."""
+    if X is None:
+        return None
+    is_table, table = _is_table(X), joined_tables(X)[0] if comes_as_tables(X) else X
+    return Rows(int(np.shape(table)[0]), row_ids(table), is_table)
+
+
+def _is_table(X: Any) -> bool:
+    """Whether X is a pandas table, or has one among several."""
+    return any(isinstance(table, pd.DataFrame) for table in (X.values() if comes_as_tables(X) else [X]))
+
+
+def _checked_behavior(y: Any) -> Any:
+    """A behavior, or several in a list or a dictionary; None for what is none."""
     if isinstance(y, type):
         raise InputError(f"y must be a behavior; got the class {y.__name__}. Make one: {y.__name__}(...).")
-    if y is None or isinstance(y, Behavior):
+    if y is None or isinstance(y, Behavior) or is_several(y):
         return y
-    if is_several(y):
-        return SeveralBehaviors.of(y, ids)
     if hasattr(y, "prepare"):  # written as a behavior, which is not to be passed over
         check_inherits(y, Behavior, "A behavior")
     warnings.warn(

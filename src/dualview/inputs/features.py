@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from dualview.behaviors import Behavior
+from dualview.behaviors.ids import checked_ids
 from dualview.checks import check_finite, check_range, names_text, refuse_non_numbers, refuse_repeated_columns
 from dualview.errors import DataWarning, InputError
 from dualview.units import GaussianPrior, Whitening
@@ -45,15 +47,19 @@ def checked_features(estimator: Any, X: Any, reset: bool = True, missing: bool =
 
 
 def row_ids(X: Any) -> list[str] | None:
-    """The users' ids: the index of a pandas DataFrame, unless it only counts rows."""
-    index = getattr(X, "index", None)
-    if index is None or not isinstance(X, pd.DataFrame) or isinstance(index, pd.RangeIndex):
+    """The users' ids: the index of a pandas DataFrame, unless it only counts rows from 0."""
+    if not isinstance(X, pd.DataFrame) or counts_from(X, 0):
         return None
-    ids = [str(user) for user in index]
-    if len(set(ids)) < len(ids):
-        repeated = sorted({user for user in ids if ids.count(user) > 1})
-        raise InputError(f"The index of X must name each user once; more than once: {', '.join(repeated[:5])}.")
+    ids = checked_ids(X.index.tolist(), "The index of X")
+    repeated = [user for user, n in Counter(ids).items() if n > 1]
+    if repeated:
+        raise InputError(f"The index of X must name each user once; more than once: {', '.join(sorted(repeated)[:_SHOWN])}.")
     return ids
+
+
+def counts_from(X: Any, first: int) -> bool:
+    """Whether the index of a table is the one that pandas makes for rows without ids, from this number on."""
+    return isinstance(X.index, pd.RangeIndex) and X.index.equals(pd.RangeIndex(first, first + len(X)))
 
 
 def _check_table(X: Any, least: int) -> None:

@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from dualview.behaviors import Behavior
+from dualview.behaviors import Behavior, SeveralBehaviors, SharedOutcome
+from dualview.behaviors.ids import counted
 from dualview.checks import refuse_repeated_columns
 from dualview.columns import Cells, Columns
 from dualview.errors import InputError
@@ -24,11 +25,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class NewFeatures:
-    """Cells of J new users, and what predictions see of them: vectors in working units where all cells are exact numbers."""
+    """Cells of J new users, and what predictions see of them: vectors in working units where all cells are exact numbers.
+
+    names: what the users are called in results. ids: those of the index of a table, where it has some.
+    """
 
     cells: UserCells
     seen: Features
     names: Sequence[Any]
+    ids: list[str] | None
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -47,13 +52,55 @@ def new_features(estimator: Any, post: Posterior, X: Any, unknown: Literal["erro
         cells = _read(estimator, post.codebook, X, unknown)
     units = post.units.get("features")
     table, ids = UserCells(cells, units), row_ids(X)
-    counted: Sequence[Any] = X.index.tolist() if isinstance(X, pd.DataFrame) else range(cells.n_users)
+    rows_by_number: Sequence[Any] = X.index.tolist() if isinstance(X, pd.DataFrame) else range(cells.n_users)
     if units is not None:
         names = feature_names(estimator) if post.codebook is None else [column.name for column in post.codebook.gaussian]
         rows = ids or [f"row {j}" for j in range(cells.n_users)]
         warn_of_projection(table.filled(), names, units, rows)
     seen = np.ascontiguousarray(units.to_working(cells.low)) if units is not None and cells.is_exact else table
-    return NewFeatures(table, seen, counted if ids is None else ids)
+    if ids is None or isinstance(X.index, pd.RangeIndex):
+        return NewFeatures(table, seen, rows_by_number, ids)
+    return NewFeatures(table, seen, ids, ids)
+
+
+def new_ids(post: Posterior, X: Any) -> list[str] | None:
+    """Ids of new users, where X is a table with ids as its index."""
+    if post.layout is not None and comes_as_tables(X):
+        X = joined_tables(X, post.layout.names)[0]
+    return row_ids(X)
+
+
+def among_new_users(fitted: Behavior, given: Any, ids: list[str] | None) -> Any:
+    """New observations with their users in the order of the fit's and then of the rows of X_new, which have these ids.
+
+    Where ids do not tell, observations stay as they are.
+    """
+    if given is None or ids is None:
+        return given
+    if isinstance(fitted, SeveralBehaviors):
+        parts = fitted.parts_of(given)
+        return {name: among_new_users(fitted.parts[name], part, ids) for name, part in parts.items()}
+    new = fitted.threads(given) if isinstance(fitted, SharedOutcome) else given
+    own = _ids_of_new(fitted, new, ids)
+    if own is None:
+        return given
+    everybody = [*(fitted.users or counted(len(fitted))), *ids]
+    if fitted.users is None and own <= set(ids):
+        return new.among(ids).without_ids()
+    if len(set(everybody)) < len(everybody) or not own <= set(everybody) or not own & set(ids):
+        return given
+    placed = new.among(everybody)
+    return placed if fitted.users is not None else placed.without_ids()
+
+
+def _ids_of_new(fitted: Behavior, new: Any, ids: list[str]) -> set[str] | None:
+    """Ids of the users of new observations; None where users are known by position."""
+    if not isinstance(new, Behavior) or new.ids is None or (isinstance(new, SharedOutcome) and not new.has_ids):
+        return None
+    numbers = new._user_numbers
+    if numbers is not None and not numbers.are_ids_among([*(fitted.users or ()), *ids]):
+        return None
+    return set(new.ids)
 
 
 def _cells_of(numbers: Array) -> Cells:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dualview.behaviors import Behavior
+from dualview.behaviors.ids import counted
 from dualview.columns import Cells, Columns
 from dualview.columns.layout import Layout
 from dualview.columns.table import Table
@@ -34,17 +35,22 @@ def joined_tables(X: Mapping[str, Any], wanted: Sequence[str] | None = None) -> 
     _check_names(X, wanted)
     frames: list[pd.DataFrame] = []
     kinds: dict[str, str] = {}
+    owners: list[list[str] | None] = []
     ids: list[str] | None = None
     for name in X if wanted is None else wanted:
         frame, table, own = _frame(name, X[name])
         if not table.is_named:
             kinds |= dict.fromkeys(frame.columns, "continuous")
-        if own is not None and ids is not None:
-            frame = _in_order(frame, own, ids, name)
-        elif own is not None:
+        if own is not None and ids is None:
             ids = own
         frames.append(frame)
-    sizes = {name: len(frame) for name, frame in zip(X if wanted is None else wanted, frames, strict=True)}
+        owners.append(own)
+    names = list(X if wanted is None else wanted)
+    if ids is not None:
+        owners = [own or _counted_ids(X[name], ids) for own, name in zip(owners, names, strict=True)]
+        parts = zip(frames, owners, names, strict=True)
+        frames = [frame if own is None else _in_order(frame, own, ids, name) for frame, own, name in parts]
+    sizes = {name: len(frame) for name, frame in zip(names, frames, strict=True)}
     if len(set(sizes.values())) > 1:
         counts = ", ".join(f"{name} has {n}" for name, n in sizes.items())
         raise InputError(f"All tables of X must be of the same users, a row for each: {counts}.")
@@ -82,6 +88,12 @@ def _frame(name: str, X: Any) -> tuple[pd.DataFrame, Table, list[str] | None]:
     frame = table.frame.copy(deep=False)
     frame.columns = [f"{name}.{column}" for column in table.names]
     return frame, table, ids
+
+
+def _counted_ids(X: Any, ids: list[str]) -> list[str] | None:
+    """Numbers by which pandas counts rows, where they are the ids of the other tables too; None otherwise."""
+    numbers = counted(len(X))
+    return numbers if isinstance(X, pd.DataFrame) and set(numbers) == set(ids) else None
 
 
 def _in_order(frame: pd.DataFrame, own: list[str], ids: list[str], name: str) -> pd.DataFrame:

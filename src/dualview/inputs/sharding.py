@@ -5,6 +5,7 @@ Besides one piece of a table and one shard, memory holds 24 bytes for each user,
 """
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dualview.behaviors import SharedOutcome
+from dualview.behaviors.ids import Rows
 from dualview.checks import check_range, column_names, numbers, whole_number
 from dualview.errors import InputError
-from dualview.inputs.features import row_ids
+from dualview.inputs.features import counts_from, row_ids
 from dualview.inputs.table_pieces import pieces_of
 from dualview.inputs.tables import named, numeric
 from dualview.settings import Columns
@@ -86,7 +88,7 @@ def sharded(
 ) -> tuple[Shards, list[str]]:
     """The shards, and notes on what was left out."""
     each = whole_number(sizes[0], "users_per_shard", 1), whole_number(sizes[1], "threads_per_shard", 1)
-    parts = (_users_of(piece, names) for piece in pieces_of(users, [names.user]))
+    parts = _pieces_of_users(users, names)
     first = next(parts, None)
     if first is None:
         raise InputError("users must have a row per user; the table is empty.")
@@ -118,7 +120,15 @@ class _Users:
             raise InputError("Either all pieces of users have ids or none has: some do, and some do not.")
 
 
-def _users_of(piece: Any, names: Columns) -> _Users:
+def _pieces_of_users(users: Any, names: Columns) -> Iterator[_Users]:
+    n = 0
+    for piece in pieces_of(users, [names.user]):
+        found = _users_of(piece, names, n)
+        n += len(found.features)
+        yield found
+
+
+def _users_of(piece: Any, names: Columns, n_before: int) -> _Users:
     ids = None
     if isinstance(piece, pd.DataFrame):
         if names.user in piece.columns:
@@ -129,7 +139,7 @@ def _users_of(piece: Any, names: Columns) -> _Users:
             ids = [str(value) for value in given]
             piece = piece.drop(columns=names.user)
         else:
-            ids = row_ids(piece)
+            ids = None if counts_from(piece, n_before) else row_ids(piece)
     found = column_names(piece)
     features = numbers(piece, "users", n_dims=2)
     if features.shape[1] == 0:
@@ -230,10 +240,12 @@ class _Threads:
                 "Shards hold participation and outcomes; this SharedOutcome has an intercept, covariates or groups as well. "
                 "Leave them out, or fit in memory."
             )
+        ids = behavior.ids if behavior.has_ids and self.places.has_ids else None
+        behavior = behavior if ids is not None else behavior.matched(Rows(self.writer.n_users))
         matrix = sparse.csr_array(behavior.participation)
-        if behavior.users is not None and self.places.has_ids:
-            places = self.places.find(np.array(behavior.users, dtype=np.str_))
-            self._check_known(places, behavior.users)
+        if ids is not None:
+            places = self.places.find(np.array(ids, dtype=np.str_))
+            self._check_known(places, ids)
             entries = sparse.coo_array(matrix)
             kept = places[entries.col] >= 0
             self._n_unknown += int((~kept).sum())

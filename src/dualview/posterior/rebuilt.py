@@ -1,11 +1,12 @@
 """The model of a posterior, rebuilt from its constants and the data, for its prior and for checks."""
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dualview.behaviors import Behavior, Likelihood, SeveralBehaviors
+from dualview.behaviors.ids import Rows
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.errors import InputError
 from dualview.model import Model
@@ -68,8 +69,8 @@ def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | 
     if "behavior" not in post.units:
         return None
     fitted = post.behavior
-    if behavior is not None and isinstance(fitted, SeveralBehaviors):
-        behavior = fitted.observations(behavior)
+    if behavior is not None and fitted is not None:
+        behavior = _of_the_users(post, fitted, behavior)
     found = post.observations if behavior is None else behavior
     if found is None:
         raise InputError(
@@ -81,6 +82,14 @@ def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | 
     if behavior is not None:
         _check_same(post, behavior)
     return found
+
+
+def _of_the_users(post: "Posterior", fitted: Behavior, behavior: Any) -> Behavior:
+    """Observations with the users in the order of the fit."""
+    rows = Rows(post.n_users, fitted.users)
+    if isinstance(fitted, SeveralBehaviors):
+        return fitted.observations(behavior).matched(rows)
+    return behavior if type(behavior) is not type(fitted) else behavior.matched(rows)
 
 
 def _check_same(post: "Posterior", behavior: Behavior) -> None:
