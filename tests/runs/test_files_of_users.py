@@ -19,6 +19,9 @@ import pytest
 import dualview as dv
 from dualview import cli
 from dualview.files.spreadsheets import unescape_name
+from dualview.forum.archive import Archive
+from dualview.forum.options import ForumOptions
+from forum import small
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has neither pipes with names nor such devices")
 
@@ -283,3 +286,12 @@ def test_bombs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert cli.main(["forum", str(path), "--out", str(tmp_path / "run"), "--quiet"]) == 2
         assert f"{path} cannot be unpacked: it unpacks to more than 300 times its size" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_posts_may_come_from_a_pipe(tmp_path: Path, feed: Callable[..., str]) -> None:
+    posts = small.posts()
+    posts.to_csv(tmp_path / "posts.csv", index=False)
+    content = (tmp_path / "posts.csv").read_bytes()
+    options = ForumOptions()
+    with Archive(tmp_path / "posts.csv", options) as plain, Archive(feed("p", gzip.compress(content)), options) as piped:
+        assert piped.facts == plain.facts
