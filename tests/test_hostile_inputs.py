@@ -293,7 +293,7 @@ def test_a_damaged_posterior_in_a_run_names_the_command_that_mends_it(
     path.write_bytes(whole[:1000] + b"\xff" * 50 + whole[1050:])
     capsys.readouterr()
     line = Line(cli.main(["summary", str(run)]), capsys.readouterr().err)
-    line.assert_refused(str(path), f"'dualview resume {run}' writes it again from the chains")
+    line.assert_refused(str(path), f"To write it again from the chains: dualview resume {run}")
     assert cli.main(["resume", str(run), "--quiet"]) == 0
     assert cli.main(["summary", str(run)]) == 0
     capsys.readouterr()

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from dualview.command_line import CommandLine, run_command
+from dualview.command_line import CommandLine, run_command, stoppable
+from dualview.files.writing import check_place, is_standard_output
 from dualview.forum.columns import GivenColumns
 from dualview.forum.options import GONE, ForumOptions, ForumSettings
 from dualview.settings import AnswerSettings, Columns, Settings
@@ -105,21 +106,22 @@ def fit(
     quiet
         Print errors and the summary only.
     """
-    from dualview.runs.run import Request, fit_run
+    with stoppable(out):
+        from dualview.runs.run import Request, fit_run
 
-    request = Request(
-        users=str(users.absolute()),
-        threads=None if threads is None else str(threads.absolute()),
-        outcomes=None if outcomes is None else str(outcomes.absolute()),
-        columns=names,
-        covariates=covariates,
-        intercept=intercept,
-        drop_unknown=drop_unknown,
-        kinds=None if columns is None else str(columns.absolute()),
-        settings=settings,
-        answers=answers if answers.items is None else replace(answers, items=str(Path(answers.items).absolute())),
-    )
-    print(fit_run(request, out, n_jobs=jobs, quiet=quiet))
+        request = Request(
+            users=str(users.absolute()),
+            threads=None if threads is None else str(threads.absolute()),
+            outcomes=None if outcomes is None else str(outcomes.absolute()),
+            columns=names,
+            covariates=covariates,
+            intercept=intercept,
+            drop_unknown=drop_unknown,
+            kinds=None if columns is None else str(columns.absolute()),
+            settings=settings,
+            answers=answers if answers.items is None else replace(answers, items=str(Path(answers.items).absolute())),
+        )
+        print(fit_run(request, out, n_jobs=jobs, quiet=quiet))
 
 
 def columns(users: Path, *, out: Path | None = None, user_column: str = "user") -> None:
@@ -132,13 +134,13 @@ def columns(users: Path, *, out: Path | None = None, user_column: str = "user") 
     users
         Table with one row per user: an id column and features, as CSV, TSV or Parquet.
     out
-        TOML file to write. By default it is printed.
+        TOML file to write, or - for standard output. By default it is printed.
     user_column
         Name of the column with user ids.
     """
     from dualview.runs.codebook import write_codebook
 
-    print(write_codebook(users, out, user_column))
+    _tell(write_codebook(users, out, user_column), out)
 
 
 def shard(
@@ -208,16 +210,17 @@ def resume(
     quiet
         Print errors and the summary only.
     """
-    from dualview.runs.run import Longer, Request, fit_run
+    with stoppable(run):
+        from dualview.runs.run import Longer, Request, fit_run
 
-    more = Longer(draws, max_time, max_draws)
-    if (run / "forum.json").exists():
-        from dualview.forum.application import resume_forum
+        more = Longer(draws, max_time, max_draws)
+        if (run / "forum.json").exists():
+            from dualview.forum.application import resume_forum
 
-        print(resume_forum(run, more, n_jobs=jobs, quiet=quiet))
-        report(run)
-        return
-    print(fit_run(Request.load(run).longer(more), run, n_jobs=jobs, quiet=quiet))
+            print(resume_forum(run, more, n_jobs=jobs, quiet=quiet))
+            report(run)
+            return
+        print(fit_run(Request.load(run).longer(more), run, n_jobs=jobs, quiet=quiet))
 
 
 def predict(
@@ -243,7 +246,7 @@ def predict(
     threads
         Table in the format of the fit; outcomes are optional.
     out
-        File to write; predictions.csv in the run's folder by default.
+        File to write, or - for standard output; predictions.csv in the run's folder by default.
     outcomes
         Table with one row per thread: thread, covariates, optionally outcome. By default these are columns of the threads.
     probability
@@ -254,7 +257,7 @@ def predict(
     from dualview.runs.predictions import predict_run
 
     place = run / "predictions.csv" if out is None else out
-    print(predict_run(run, threads, place, probability, drop_unknown, outcomes))
+    _tell(predict_run(run, threads, place, probability, drop_unknown, outcomes), out)
 
 
 def summary(run: Path, *, json: bool = False) -> None:
@@ -293,18 +296,20 @@ def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "obs
         What is left out: one observation (a thread or an answer), or all observations of a user, who is then predicted like a
         new user. Scores by user are printed; they are written to a file only with --out.
     out
-        File to write the table to, as JSON; comparison.json in the folder of each run by default.
+        File to write the table to, as JSON, or - for standard output; comparison.json in the folder of each run by default.
     """
     from dualview.runs.rankings import FILE, rank_runs
 
+    if out is not None:
+        check_place(out)
     ranking = rank_runs(runs, by)
-    print(ranking.text(), flush=True)
+    _tell(ranking.text(), out)
     if by == "user" and out is None:
         return
     places = [run / FILE for run in runs] if out is None else [out]
     for place in places:
         ranking.save(place)
-    print(f"Wrote {', '.join(map(str, places))}.")
+    _tell(f"Wrote {', '.join(map(str, places))}.", out)
 
 
 def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
@@ -354,13 +359,13 @@ def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()
     run
         Folder of a finished run.
     out
-        File to write; report.html in the run's folder by default.
+        File to write, or - for standard output; report.html in the run's folder by default.
     against
         Other runs on the same threads or answers, to show which predicts best; saved as comparison.json in the run's folder.
     """
     from dualview.report import write_report
 
-    print(f"Wrote {write_report(run, out, against)}.")
+    _tell(f"Wrote {write_report(run, out, against)}.", out)
 
 
 def reproduce(
@@ -432,11 +437,17 @@ def forum(
     quiet
         Print errors and the summary only.
     """
-    from dualview.forum.application import run_forum
+    with stoppable(out):
+        from dualview.forum.application import run_forum
 
-    options = ForumOptions.asked(rules, columns, settings.seed)
-    print(run_forum(posts, out, options, settings, example=example, n_jobs=jobs, quiet=quiet))
-    report(out)
+        options = ForumOptions.asked(rules, columns, settings.seed)
+        print(run_forum(posts, out, options, settings, example=example, n_jobs=jobs, quiet=quiet))
+        report(out)
+
+
+def _tell(words: str, out: Path | None) -> None:
+    """Print words; to standard error where the result itself went to standard output, so that it can be piped."""
+    print(words, file=sys.stderr if is_standard_output(out) else sys.stdout, flush=True)
 
 
 LINE = CommandLine(

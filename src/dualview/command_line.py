@@ -1,10 +1,15 @@
 """How commands become a command line: options from records of settings, errors and warnings as one line, exit codes."""
 
+import io
+import os
+import shlex
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from inspect import signature
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dualview import __version__
@@ -67,6 +72,11 @@ def program(line: CommandLine) -> "cyclopts.App":
 
 def run_command(line: CommandLine, tokens: Sequence[str]) -> int:
     """Run a command; returns the exit code: 0, or 2 with a line on standard error."""
+    with _any_character():
+        return _run(line, tokens)
+
+
+def _run(line: CommandLine, tokens: Sequence[str]) -> int:
     try:
         import cyclopts
     except ImportError:
@@ -77,7 +87,8 @@ def run_command(line: CommandLine, tokens: Sequence[str]) -> int:
     options = [] if called is None else options_of(called)
     warnings.showwarning = lambda message, *_, **__: _warn(message, options)
     try:
-        app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        app(_with_dashes(tokens), exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
     except cyclopts.UnusedCliTokensError as error:
         unused = ", ".join(error.unused_tokens or ())
         return _complain(f"Unexpected: {unused}. To give an option several values, repeat it. {more}")
@@ -89,12 +100,65 @@ def run_command(line: CommandLine, tokens: Sequence[str]) -> int:
     except cyclopts.CycloptsError as error:
         return _complain(f"{error} {more}")
     except (DualViewError, OSError) as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return 128 + 13  # as a shell says of a program that the signal of a broken pipe has ended
         return _complain(with_options(str(error), options))
     except MemoryError as error:
         return _complain(f"Out of memory ({error or 'no size given'}). Use fewer users, columns or draws, or --keep summary.")
     except KeyboardInterrupt as error:
         return _complain(f"stopped: {str(error).removeprefix('stopped ')}" if str(error) else "stopped", code=130)
     return 0
+
+
+def _with_dashes(tokens: Sequence[str]) -> list[str]:
+    """Words of a command in which ``--out -`` is one, ``--out=-``: cyclopts takes a dash alone for an option."""
+    joined: list[str] = []
+    for token in tokens:
+        if token == "-" and joined and joined[-1].startswith("--") and "=" not in joined[-1]:
+            joined[-1] += "=-"
+        else:
+            joined.append(token)
+    return joined
+
+
+@contextmanager
+def stoppable(folder: Path) -> Iterator[None]:
+    """Ctrl-C at any time says where the run is and how to continue it; for commands that fit into a folder."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if str(error):
+            raise
+        if not (folder / "manifest.json").exists():
+            raise KeyboardInterrupt(f"nothing is saved in {folder} yet; the same command starts again") from None
+        command = shlex.join(["dualview", "resume", str(folder)])
+        raise KeyboardInterrupt(f"what was made is saved in {folder}; to continue: {command}") from None
+
+
+@contextmanager
+def _any_character() -> Iterator[None]:
+    """Print what the terminal's encoding lacks as escapes, such as \\U0001f600, rather than fail."""
+    changed = []
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+            changed.append(stream)
+    try:
+        yield
+    finally:
+        for stream in changed:
+            with suppress(OSError, ValueError):
+                stream.reconfigure(errors="strict")
+
+
+def _nobody_reads() -> bool:
+    """Whether the reader of standard output has left, as in ``dualview summary run | head``; nothing more is written then."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at its end
+        return True
+    return False
 
 
 def options_of(command: Command) -> list[str]:
@@ -111,9 +175,14 @@ def options_of(command: Command) -> list[str]:
 
 def _warn(message: Warning | str, options: Sequence[str]) -> None:
     """A warning as one line."""
-    print(f"dualview: warning: {with_options(' '.join(str(message).split()), options)}", file=sys.stderr)
+    print(f"dualview: warning: {with_options(_one_line(str(message)), options)}", file=sys.stderr)
 
 
 def _complain(message: str, code: int = 2) -> int:
-    print(f"dualview: {' '.join(message.split())}", file=sys.stderr)
+    print(f"dualview: {_one_line(message)}", file=sys.stderr)
     return code
+
+
+def _one_line(message: str) -> str:
+    """A message in one line; blanks inside its lines stay, since names of files have some."""
+    return " ".join(line.strip() for line in message.splitlines() if line.strip())

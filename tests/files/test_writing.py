@@ -1,6 +1,8 @@
 """Files that are written whole or not at all, whatever fails on the way."""
 
 import os
+import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 
 from dualview.errors import FileError
-from dualview.files.writing import make_folder, write_whole
+from dualview.files.writing import check_place, make_folder, write_whole
 
 
 def failing(name: str) -> Callable[..., Any]:
@@ -75,3 +77,104 @@ def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(FileError, match="taken cannot be made a folder"):
         make_folder(tmp_path / "taken")
+
+
+posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+
+
+@posix
+class TestWhatIsNoFile:
+    @pytest.mark.parametrize("before", [b"old", None], ids=["old", "dangling"])
+    def test_links_stay_and_their_targets_get_the_content(self, before: bytes | None, tmp_path: Path) -> None:
+        target, link = tmp_path / "below" / "target", tmp_path / "link"
+        target.parent.mkdir()
+        if before is not None:
+            target.write_bytes(before)
+        (tmp_path / "between").symlink_to(target)
+        link.symlink_to("between")
+        write_whole(link, b"new")
+        assert link.is_symlink()
+        assert target.read_bytes() == b"new"
+        assert os.listdir(target.parent) == ["target"]
+
+    def test_pipes_are_written_through(self, tmp_path: Path) -> None:
+        pipe, content = tmp_path / "pipe", os.urandom(1 << 20)
+        os.mkfifo(pipe)
+        read: list[bytes] = []
+        reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+        reader.start()
+        write_whole(pipe, content)
+        reader.join()
+        assert read == [content]
+        assert stat.S_ISFIFO(pipe.stat().st_mode)
+        assert os.listdir(tmp_path) == ["pipe"]
+
+    def test_devices_are_written_through(self) -> None:
+        write_whole(Path(os.devnull), b"content")
+        assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device")
+    def test_a_full_device_is_an_error(self) -> None:
+        with pytest.raises(FileError, match="/dev/full could not be written: No space left on device"):
+            write_whole(Path("/dev/full"), b"content")
+        assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+    def test_open_files_are_written_through(self, tmp_path: Path) -> None:
+        with open(tmp_path / "a", "wb", buffering=0) as file:
+            file.write(b"before ")
+            write_whole(Path(f"/dev/fd/{file.fileno()}"), b"after")
+        assert (tmp_path / "a").read_bytes() == b"before after"
+
+    @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
+    def test_standard_output(self, name: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+        print("before")
+        write_whole(Path(name), b"\xff\0")
+        assert capfdbinary.readouterr().out == b"before\n\xff\0"
+
+    def test_folders_and_sockets_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        import socket
+
+        with pytest.raises(FileError, match="is a folder: name the file to write"):
+            write_whole(tmp_path, b"content")
+        monkeypatch.chdir(tmp_path)  # names of sockets are short
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("door")
+            with pytest.raises(FileError, match="door is a socket"):
+                write_whole(Path("door"), b"content")
+        assert stat.S_ISSOCK(os.stat("door").st_mode)
+
+    def test_a_circle_of_links_is_an_error(self, tmp_path: Path) -> None:
+        (tmp_path / "a").symlink_to("b")
+        (tmp_path / "b").symlink_to("a")
+        with pytest.raises(FileError, match="a could not be written"):
+            write_whole(tmp_path / "a", b"content")
+        assert (tmp_path / "a").is_symlink()
+
+    @pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
+    def test_an_old_file_keeps_its_mode(self, mode: int, tmp_path: Path) -> None:
+        (tmp_path / "a").write_bytes(b"old")
+        (tmp_path / "a").chmod(mode)
+        write_whole(tmp_path / "a", b"new")
+        assert (tmp_path / "a").read_bytes() == b"new"
+        assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == mode
+
+    def test_a_read_only_file_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "a").write_bytes(b"old")
+        (tmp_path / "a").chmod(0o444)
+        monkeypatch.setattr(os, "access", lambda *_: False)  # root may write to everything
+        with pytest.raises(FileError, match="a could not be written: it is read-only"):
+            write_whole(tmp_path / "a", b"new")
+
+
+def test_a_name_as_long_as_the_system_allows(tmp_path: Path) -> None:
+    write_whole(tmp_path / ("a" * 250), b"content")
+    assert os.listdir(tmp_path) == ["a" * 250]
+
+
+def test_places_are_checked_before_the_work(tmp_path: Path) -> None:
+    check_place(tmp_path / "new")
+    with pytest.raises(FileError, match="there is no folder"):
+        check_place(tmp_path / "nowhere" / "new")
+    with pytest.raises(FileError, match=r"n\\0ew could not be written"):
+        check_place(tmp_path / "n\0ew")
+    assert os.listdir(tmp_path) == []

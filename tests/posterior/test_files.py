@@ -91,7 +91,7 @@ def test_a_damaged_file_beside_its_chains_names_the_command_that_mends_it(
     (tmp_path / "request.json").write_text("{}")
     place = content.index(posterior["alpha"].astype("<f8").tobytes())
     path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-    with pytest.raises(FileError, match=rf"is damaged: its content differs .* 'dualview resume {tmp_path}' writes it again"):
+    with pytest.raises(FileError, match=rf"is damaged: its content differs .* from the chains: dualview resume {tmp_path}"):
         dv.load(path)
 
 

@@ -354,8 +354,8 @@ def test_a_run_that_ctrl_c_stops_says_how_to_go_on(tmp_path: Path, capsys: pytes
     assert process.returncode == 130
     assert said.startswith("dualview: stopped: ")
     assert (
-        f"of 2,000,000 draws of each chain are made and saved; 'dualview resume {out}', or the same command, continues it"
-        in said
+        "of 2,000,000 draws of each chain are made and saved; to continue, give the same command, or: "
+        f"dualview resume {out}\n" in said
     )
     assert said.count("\n") == 1
     assert cli.main(["summary", str(out)]) == 0

@@ -23,6 +23,22 @@ def versions() -> dict[str, str]:
     return {"dualview": __version__, "python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
+def check_not_newer(folder: Path) -> None:
+    """Raise where a folder's manifest says that a newer version made the run, whose files may mean something else."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text())
+    except (OSError, ValueError):  # whoever needs it says what is wrong with it
+        return
+    found = manifest.get("format_version") if isinstance(manifest, dict) and manifest.get("format") == _FORMAT else None
+    if isinstance(found, int) and found > _VERSION:
+        made = manifest.get("versions")
+        by = f" {made['dualview']}" if isinstance(made, dict) and "dualview" in made else ""
+        raise FileError(
+            f"{folder} was made by a newer version of dualview{by} (format {found}; dualview {__version__} reads formats up to "
+            f"{_VERSION}). Use that version or a later one: pip install --upgrade dualview."
+        )
+
+
 class FolderLock:
     """A lock that dies with its process."""
 
@@ -111,6 +127,7 @@ class RunFolder:
             raise FileError(f"{path} cannot be read ({error}): it is damaged. Use another folder.") from error
         if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
             raise FileError(f"{path} is not from a run of dualview. Use another folder.")
+        check_not_newer(self.path)
         if manifest.get("format_version") != _VERSION:
             raise FileError(
                 f"{self.path} was started by another version of dualview, whose sampler draws other numbers (format "

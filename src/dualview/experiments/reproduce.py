@@ -22,6 +22,7 @@ from dualview.experiments.results import FLOOR, compared, tidy
 from dualview.experiments.sections import SECTIONS, Findings, Section, table
 from dualview.experiments.studies import ALL, STUDIES, Plan, chosen
 from dualview.experiments.work import run_cell
+from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import make_folder, write_whole
 from dualview.plots import require_matplotlib
 
@@ -85,12 +86,12 @@ def _write(out: Path, plan: Plan, found: dict[str, list[Outcome]], quick: bool) 
         good = frames[name][frames[name]["error"] == ""]
         if len(good):
             sections[name] = SECTIONS[name](Findings(plan, [o for o in outcomes if not o.error], good))
-    files = {"results.csv": rows.to_csv(index=False, float_format="%.6g").encode()}
+    files = {"results.csv": csv_bytes(rows, float_format="%.6g")}
     for section in sections.values():
         for name, figure in section.figures.items():
-            content = io.BytesIO()
-            figure.savefig(content, format="png", dpi=_DPI)
-            files[name] = content.getvalue()
+            picture = io.BytesIO()
+            figure.savefig(picture, format="png", dpi=_DPI)
+            files[name] = picture.getvalue()
     files["report.md"] = _report(plan, rows, sections, quick).encode()
     for name, content in files.items():
         write_whole(out / name, content)

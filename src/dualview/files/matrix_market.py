@@ -4,25 +4,21 @@ A reader of our own, because SciPy's compiled one reads past the end of a file t
 allocates whatever the header claims. This one believes nothing that the body does not show.
 """
 
-import bz2
-import gzip
 import io
-import lzma
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dualview.errors import FileError
+from dualview.files.reading import unpacked
 
 _LAYOUTS = ("coordinate", "array")
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric")
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _EMPTY_ROWS = 1000  # for each entry; a header that claims more rows than that is wrong
 
 
@@ -40,17 +36,18 @@ class _Header(NamedTuple):
         return 1 if self.layout == "array" else 2 if self.field == "pattern" else 3
 
 
-def read_matrix(path: Path) -> sparse.coo_array:
-    """The matrix of a file; a FileError names the file and what is wrong with it."""
+def read_matrix(path: Path, name: str | None = None) -> sparse.coo_array:
+    """The matrix of a file; a FileError names the file, or what it is a copy of, and what is wrong with it."""
+    name = str(path) if name is None else name
     try:
-        with _OPENERS.get(path.suffix.lower(), open)(path, "rt", encoding="utf-8") as file:
+        with unpacked(path) as content, io.TextIOWrapper(content, encoding="utf-8") as file:
             header = _header(file)
             return _matrix(header, _body(file, header.width))
     except MemoryError as error:
-        raise FileError(f"{path} holds a matrix that does not fit into memory.") from error
+        raise FileError(f"{name} holds a matrix that does not fit into memory.") from error
     except Exception as error:  # a damaged file makes the decompressors and parsers below raise anything at all
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise FileError(f"{path} cannot be read as a Matrix Market file: {reason}. Write it again.") from error
+        raise FileError(f"{name} cannot be read as a Matrix Market file: {reason}. Write it again.") from error
 
 
 def _header(file: io.TextIOBase) -> _Header:

@@ -46,6 +46,7 @@ from scipy.io import mmwrite
 from dualview._version import __version__
 from dualview.errors import ConvergenceWarning, FileError, InputError, MissingExtraError
 from dualview.files.digests import digest
+from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import make_folder, write_whole
 from dualview.forum.activity import MEANINGS
 from dualview.forum.data import ForumData, ForumThreads, forum_data
@@ -89,7 +90,7 @@ def run_forum(
     _check_folder(out, facts)
     request = _write_inputs(data, out, facts, settings)
     if made is not None:
-        write_whole(out / "posts.csv", made.to_csv(index=False).encode())
+        write_whole(out / "posts.csv", csv_bytes(made))
     sizes = f"{len(data.features)} users, {len(data.training.ids)} threads"
     say(f"Fitting the dual model: {sizes}. The first fit compiles for half a minute.")
     summary = fit_run(request, out, n_jobs=n_jobs, quiet=quiet)
@@ -305,9 +306,9 @@ def _write_results(
     profiles.insert(1, "cluster", model.labels_)
     contents: dict[str, Callable[[], bytes]] = {
         "roles.json": lambda: _json({"roles": found}),
-        "profiles.csv": lambda: profiles.to_csv(index=False).encode(),
+        "profiles.csv": lambda: csv_bytes(profiles),
         "evaluation.json": lambda: _json(asdict(evaluation) | {"converged": converged, "seconds": seconds}),
-        "predictions.csv": lambda: _predictions(data, laws).to_csv(index=False).encode(),
+        "predictions.csv": lambda: csv_bytes(_predictions(data, laws)),
     }
     made = {name: make() for name, make in contents.items()}
     for name, content in made.items():

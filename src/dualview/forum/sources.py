@@ -3,7 +3,6 @@
 What a file is, is seen from its first bytes, not from its name: archives are named in many ways.
 """
 
-import bz2
 import codecs
 import csv
 import gzip
@@ -15,9 +14,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from dualview.errors import FileError, InputError, MissingExtraError
+from dualview.files.reading import check_input, copy_stream, is_stream, packed_as, probe, unpacked
 
-_WINDOW = 2**31  # Reddit's archives are compressed with windows as long as the format allows
+_GZIP = b"\x1f\x8b"
 _BLOCK = 1 << 24
+_LONGEST_LINE = 20_000_000
 _DELIMITERS = ",\t;|"
 DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)  # what unpacking a damaged file raises
 
@@ -48,12 +49,12 @@ def open_source(connection: Any, posts: Any, encoding: str, folder: Path) -> Sou
     if not isinstance(posts, str | Path):
         return _frame(connection, posts)
     path = Path(posts)
-    if not path.is_file():
-        raise FileError(f"{path}: there is no such file." if not path.exists() else f"{path} is a folder, not a file of posts.")
-    if path.stat().st_size == 0:
+    check_input(path, "a file of posts")
+    file = copy_stream(path, folder, "piped") if is_stream(path) else path
+    if file.stat().st_size == 0:
         raise InputError(f"{path} is empty: it must have a row per post.")
-    plain = _plain(path, encoding, folder)
-    begin = _opening(plain)
+    plain = _plain(file, encoding, folder, str(path))
+    begin = _opening(plain, str(path))
     if not begin.strip():
         raise InputError(f"{path} is empty: it must have a row per post.")
     if begin.startswith(b"PAR1"):
@@ -82,7 +83,9 @@ def file_error(path: str, error: Exception) -> FileError:
 def first_wrong_byte(path: Path) -> str | None:
     """Where a file stops being UTF-8, for a message; None where it does not."""
     with opened(path) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
+            if len(line) == _LONGEST_LINE:
+                return None  # its end may be cut inside a character, and it is too long whatever it holds
             try:
                 line.decode()
             except UnicodeDecodeError as error:
@@ -97,22 +100,25 @@ def opened(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if magic == _GZIP else open(path, "rb")  # type: ignore[return-value]
 
 
-def _plain(path: Path, encoding: str, folder: Path) -> Path:
+def _plain(path: Path, encoding: str, folder: Path, name: str) -> Path:
     """The file itself where the engine can read it, or a copy that it can."""
     with open(path, "rb") as file:
-        magic = file.read(6)
-    unpack = next((how for start, how in _PACKED.items() if magic.startswith(start)), None)
+        packed = packed_as(file.read(6))
     try:
-        if unpack is not None:
-            path = _copied(unpack(path), folder / "unpacked")
+        if packed == ".gz":
+            probe(path, packed)
+        elif packed:
+            path = _copied(_unpacked(path, packed, name), folder / "unpacked")
         if encoding == "mixed" or codecs.lookup(encoding).name != "utf-8":
             with opened(path) as file:
                 if not file.peek(4).startswith(b"PAR1"):  # type: ignore[attr-defined]
                     path = _copied(_recoded(file, encoding), folder / "recoded")
     except UnicodeError as error:
-        raise InputError(f"{path} is not in {encoding}: {error}. Give another --encoding, or 'mixed'.") from error
+        raise InputError(f"{name} is not in {encoding}: {error}. Give another --encoding, or 'mixed'.") from error
     except DAMAGED as error:
-        raise FileError(f"{path} cannot be unpacked: {error}. It is damaged or was cut short: get it again.") from error
+        raise FileError(f"{name} cannot be unpacked: {error}. It is damaged or was cut short: get it again.") from error
+    except ValueError as error:  # it unpacks to far too much
+        raise FileError(f"{name} cannot be unpacked: {error}.") from error
     return path
 
 
@@ -123,43 +129,15 @@ def _copied(pieces: Iterator[bytes], copy: Path) -> Path:
     return copy
 
 
-def _bzip2(path: Path) -> Iterator[bytes]:
-    with bz2.open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            yield block
-
-
-def _xz(path: Path) -> Iterator[bytes]:
-    with lzma.open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            yield block
-
-
-def _zstandard(path: Path) -> Iterator[bytes]:
-    """Frame by frame, because the library's own streams pass over an end that is missing."""
+def _unpacked(path: Path, packed: str, name: str) -> Iterator[bytes]:
     try:
-        import zstandard
+        with unpacked(path, packed) as file:
+            while block := file.read(_BLOCK):
+                yield block
     except ImportError as error:
         raise MissingExtraError(
-            f"{path}: reading it needs zstandard, which is not installed: pip install 'dualview[forum]'."
+            f"{name}: reading it needs zstandard, which is not installed: pip install 'dualview[forum]'."
         ) from error
-    frames = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
-    with open(path, "rb") as file:
-        frame, rest = frames.decompressobj(), b""
-        while block := rest or file.read(_BLOCK):
-            if frame.eof:
-                frame = frames.decompressobj()
-            try:
-                yield frame.decompress(block)
-            except zstandard.ZstdError as error:
-                raise EOFError(str(error)) from error
-            rest = frame.unused_data if frame.eof else b""
-        if not frame.eof:
-            raise EOFError("it ends before its content does")
-
-
-_GZIP = b"\x1f\x8b"
-_PACKED = {b"BZh": _bzip2, b"\xfd7zXZ\x00": _xz, b"\x28\xb5\x2f\xfd": _zstandard}
 
 
 def _recoded(file: IO[bytes], encoding: str) -> Iterator[bytes]:
@@ -178,12 +156,12 @@ def _recoded(file: IO[bytes], encoding: str) -> Iterator[bytes]:
             yield line.decode("cp1252", errors="replace").encode()
 
 
-def _opening(path: Path) -> bytes:
+def _opening(path: Path, name: str) -> bytes:
     try:
         with opened(path) as file:
             return file.read(1 << 20)
     except DAMAGED as error:
-        raise FileError(f"{path} cannot be unpacked: {error}. It is damaged or was cut short: get it again.") from error
+        raise FileError(f"{name} cannot be unpacked: {error}. It is damaged or was cut short: get it again.") from error
 
 
 def _described(connection: Any, relation: str, name: str) -> Source:
@@ -222,7 +200,7 @@ def _compression(plain: Path) -> str:
 
 def _text_table(plain: Path, path: Path) -> Source:
     """CSV with a header. Its dialect is taken from the header, because guesses from a sample go wrong in the millionth row."""
-    header = _opening(plain).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace").strip("\r")
+    header = _opening(plain, str(path)).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace").strip("\r")
     delimiter = max(_DELIMITERS, key=header.count)
     try:
         names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
@@ -234,6 +212,6 @@ def _text_table(plain: Path, path: Path) -> Source:
     entries = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     relation = (
         f"read_csv({literal(str(plain))}{_compression(plain)}, auto_detect=false, header=true, delim={literal(delimiter)}, "
-        f"quote='\"', escape='\"', nullstr='', columns={{{entries}}}, max_line_size=20000000)"
+        f"quote='\"', escape='\"', nullstr='', columns={{{entries}}}, max_line_size={_LONGEST_LINE})"
     )
     return Source(relation, dict.fromkeys(names, "VARCHAR"), str(path), plain)

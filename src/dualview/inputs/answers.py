@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dualview.behaviors import Behavior, BinaryOutcomes, OrdinalOutcomes, PairwiseChoices, Rankings, UserRegression
 from dualview.columns import Censored
 from dualview.errors import InputError
-from dualview.inputs.tables import ids_of, named, numeric, read_table, require_column
+from dualview.inputs.tables import ids_of, match_users, named, numeric, read_table, require_column
 from dualview.settings import AnswerSettings, Columns, separated
 
 OBSERVATIONS = {
@@ -165,17 +165,21 @@ def _known_users(
     table: pd.DataFrame, path: Path, users: Sequence[str], column: str, drop_unknown: bool
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows of known users."""
-    ids = pd.Series(ids_of(table[column], path), index=table.index)
+    notes: list[str] = []
+    written = pd.Series(ids_of(table[column], path), index=table.index)
+    ids = match_users(written, set(users), notes)
+    if notes:
+        table = table.assign(**{column: ids})
     known = ids.isin(set(users))
     if known.all():
-        return table, []
+        return table, notes
     unknown = sorted(ids[~known].unique())
     if not drop_unknown:
         raise InputError(
             f"{path}: {len(unknown)} user(s) are not in the table of users: {named(unknown)}. Add them there, or leave their "
             "rows out with --drop-unknown."
         )
-    return table[known], [f"{int((~known).sum())} rows of {len(unknown)} unknown users left out ({named(unknown)})"]
+    return table[known], [*notes, f"{int((~known).sum())} rows of {len(unknown)} unknown users left out ({named(unknown)})"]
 
 
 def _numbers(table: pd.DataFrame, column: str, path: Path, what: str) -> NDArray[np.float64]:

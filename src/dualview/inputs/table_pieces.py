@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from dualview.errors import FileError, MissingExtraError
+from dualview.files.reading import input_file, unpacked
 from dualview.inputs.tables import absent_cells, header_of
 
 ROWS = 200_000  # of a piece
@@ -29,10 +30,17 @@ def pieces_of(table: Any, ids: Sequence[str], n_rows: int = ROWS) -> Iterator[An
 
 
 def _of_file(path: Path, ids: Sequence[str], n_rows: int) -> Iterator[pd.DataFrame]:
-    if not path.is_file():
-        raise FileError(f"{path} is a folder, not a table." if path.is_dir() else f"{path}: there is no such file.")
-    kinds = [suffix.lower() for suffix in path.suffixes]
-    reader = _parquet(path, n_rows) if ".parquet" in kinds else _csv(path, "\t" if ".tsv" in kinds else ",", ids, n_rows)
+    with input_file(path) as file:
+        yield from _named(path, _rows_of(file, ids, n_rows))
+
+
+def _rows_of(file: Path, ids: Sequence[str], n_rows: int) -> Iterator[pd.DataFrame]:
+    kinds = [suffix.lower() for suffix in file.suffixes]
+    return _parquet(file, n_rows) if ".parquet" in kinds else _csv(file, "\t" if ".tsv" in kinds else ",", ids, n_rows)
+
+
+def _named(path: Path, reader: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """Pieces as they come; errors name the file."""
     while True:
         try:
             piece = next(reader, None)
@@ -51,7 +59,7 @@ def _of_file(path: Path, ids: Sequence[str], n_rows: int) -> Iterator[pd.DataFra
 def _csv(path: Path, separator: str, ids: Sequence[str], n_rows: int) -> Iterator[pd.DataFrame]:
     absent = absent_cells(header_of(path, separator), ids)
     options: dict[str, Any] = {"dtype": dict.fromkeys(ids, str), "keep_default_na": False, "na_values": absent}
-    with pd.read_csv(path, sep=separator, chunksize=n_rows, **options) as reader:
+    with unpacked(path) as file, pd.read_csv(file, sep=separator, chunksize=n_rows, **options) as reader:
         yield from reader
 
 

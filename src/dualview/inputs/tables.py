@@ -4,7 +4,8 @@ users: a row per user, an id column and features. threads: a long table with a r
 Market file of participation; outcomes in the same table or in one of their own, with a row per thread.
 """
 
-from collections.abc import Sequence
+import io
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from scipy import sparse
 from dualview.behaviors import SharedOutcome
 from dualview.errors import FileError, InputError, MissingExtraError
 from dualview.files.matrix_market import read_matrix
+from dualview.files.reading import first_lines, input_file, probe, unpacked
+from dualview.files.spreadsheets import match_names
 from dualview.settings import Columns
 
 _SHOWN = 5
@@ -52,22 +55,27 @@ class Threads:
         return behavior
 
 
-def read_table(path: Path, ids: Sequence[str] = ()) -> pd.DataFrame:
-    """A CSV, TSV or Parquet file, compressed or not; columns of ids stay as they are written, such as 007 and NA."""
-    if not path.is_file():
-        raise FileError(f"{path} is a folder, not a table." if path.is_dir() else f"{path}: there is no such file.")
-    kinds = [suffix.lower() for suffix in path.suffixes]
+def read_table(path: Path, ids: Sequence[str] = (), name: Path | None = None) -> pd.DataFrame:
+    """A CSV, TSV or Parquet file, compressed or not; columns of ids stay as they are written, such as 007 and NA.
+
+    name: what messages call it, where it is a copy of something else.
+    """
+    name = path if name is None else name
     try:
-        table = _parquet(path) if ".parquet" in kinds else _csv(path, "\t" if ".tsv" in kinds else ",", ids)
+        with input_file(path) as file:
+            kinds = [suffix.lower() for suffix in file.suffixes]
+            table = _parquet(file) if ".parquet" in kinds else _csv(file, "\t" if ".tsv" in kinds else ",", ids)
+    except FileError:
+        raise
     except ImportError as error:
         raise MissingExtraError(
-            f"{path}: reading it needs another package ({error}): pip install 'dualview[tables]'."
+            f"{name}: reading it needs another package ({error}): pip install 'dualview[tables]'."
         ) from error
     except MemoryError as error:
-        raise FileError(f"{path} does not fit into memory.") from error
+        raise FileError(f"{name} does not fit into memory.") from error
     except Exception as error:  # a damaged file makes the decompressors and parsers below raise anything at all
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise FileError(f"{path} cannot be read as a table: {reason[:300]}.") from error
+        raise FileError(f"{name} cannot be read as a table: {reason[:300]}.") from error
     return table
 
 
@@ -103,7 +111,9 @@ def _parquet(path: Path) -> pd.DataFrame:
 
 def header_of(path: Path, separator: str) -> list[str]:
     """The names of the columns of a CSV file, checked; those without a name as pandas calls them."""
-    head = pd.read_csv(path, sep=separator, nrows=1, header=None, dtype=str, keep_default_na=False).iloc[0].tolist()
+    probe(path)
+    begin = io.BytesIO(first_lines(path))
+    head = pd.read_csv(begin, sep=separator, nrows=1, header=None, dtype=str, keep_default_na=False).iloc[0].tolist()
     _check_names([name for name in head if name])  # before pandas gives others to those that are there twice
     return [name or f"Unnamed: {place}" for place, name in enumerate(head)]
 
@@ -116,9 +126,10 @@ def absent_cells(names: Sequence[str], ids: Sequence[str]) -> dict[str, tuple[st
 def _csv(path: Path, separator: str, ids: Sequence[str]) -> pd.DataFrame:
     names = header_of(path, separator)
     absent = absent_cells(names, ids)
-    table = pd.read_csv(path, sep=separator, dtype=dict.fromkeys(ids, str), keep_default_na=False, na_values=absent)
+    with unpacked(path) as file:
+        table = pd.read_csv(file, sep=separator, dtype=dict.fromkeys(ids, str), keep_default_na=False, na_values=absent)
     if not isinstance(table.index, pd.RangeIndex):
-        raise FileError(f"its rows have more fields than its header, which names {len(names)} columns")
+        raise ValueError(f"its rows have more fields than its header, which names {len(names)} columns")
     return table
 
 
@@ -129,6 +140,17 @@ def ids_of(values: pd.Series, path: Path) -> list[str]:
     if bad:
         raise InputError(f"{path}: column {values.name!r} has a NUL character in line(s) {named(bad)}. Write other ids.")
     return ids
+
+
+def match_users(ids: pd.Series, known: Collection[str], notes: list[str]) -> pd.Series:
+    """Ids of known users, where a table or the other has them from a file of ours that escapes them for spreadsheets."""
+    if ids.isin(known).all():
+        return ids
+    matched = pd.Series(match_names(ids, known), index=ids.index)
+    changed = ids[matched != ids].unique().tolist()
+    if changed:
+        notes.append(f"{len(changed)} user(s) were found without or with the apostrophe of CSV files ({named(changed)})")
+    return matched
 
 
 def numeric(values: pd.Series) -> NDArray[np.float64]:
@@ -190,8 +212,12 @@ def read_threads(
     id_columns = [columns.user, columns.thread]
     needed = [*covariates, *([columns.outcome] if need_outcome else [])]
     separate = None if outcomes is None else _per_thread(read_table(outcomes, id_columns), outcomes, columns, needed)
-    if any(suffix == ".mtx" for suffix in path.suffixes):
-        ids, matrix, notes = _matrix_market(path, users)
+    with input_file(path) as file:
+        is_matrix = any(suffix == ".mtx" for suffix in file.suffixes)
+        matrix = read_matrix(file, str(path)) if is_matrix else None
+        table = pd.DataFrame() if is_matrix else read_table(file, id_columns, path)
+    if matrix is not None:
+        ids, matrix, notes = _matrix_market(matrix, path, users)
         if separate is None and needed:
             raise InputError(
                 f"{path} only says who took part: give --outcomes a table with a row per thread, in the same order, and "
@@ -202,10 +228,11 @@ def read_threads(
         ids = ids if separate is None else list(separate.index)
         per_thread = pd.DataFrame(index=ids) if separate is None else separate
     else:
-        table = read_table(path, id_columns)
         ids, matrix, notes = _long(table, path, users, columns, drop_unknown)
         per_thread = _per_thread(table, path, columns, needed) if separate is None else separate
-        notes += [] if separate is None else _unmatched(ids, separate)
+        if separate is not None:
+            separate.index = pd.Index(match_names(separate.index, set(ids)), name=columns.thread)
+            notes += _unmatched(ids, separate)
     if not ids:
         known = "; nobody in it is in the table of users" if drop_unknown else ""
         raise InputError(f"{path} has no threads{known}. Give it a row per thread and participant.")
@@ -217,10 +244,7 @@ def read_threads(
     return Threads(ids, matrix, outcome, chosen, notes)
 
 
-def _matrix_market(path: Path, users: Sequence[str]) -> tuple[list[str], sparse.csr_array, list[str]]:
-    if not path.is_file():
-        raise FileError(f"{path}: there is no such file.")
-    matrix = read_matrix(path)
+def _matrix_market(matrix: sparse.coo_array, path: Path, users: Sequence[str]) -> tuple[list[str], sparse.csr_array, list[str]]:
     if matrix.shape[1] != len(users):
         hint = " It looks transposed." if matrix.shape[0] == len(users) else ""
         raise InputError(
@@ -238,6 +262,7 @@ def _long(
     notes: list[str] = []
     place = {user: u for u, user in enumerate(users)}
     user_ids, thread_ids = (pd.Series(ids_of(table[column], path)) for column in (columns.user, columns.thread))
+    user_ids = match_users(user_ids, place, notes)
     known = user_ids.isin(place.keys())
     if not known.all():
         unknown = sorted(user_ids[~known].unique())

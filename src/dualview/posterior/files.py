@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from dualview.errors import FileError
-from dualview.files.writing import write_whole
+from dualview.files.writing import check_place, write_whole
 
 FORMAT = "dualview posterior"
 VERSION = 1
@@ -20,8 +21,7 @@ DIGEST = "content_digest"  # the attribute of the root that holds it
 def save(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
     """Write a tree to one file, with a digest of its content."""
     target = Path(path)
-    if not target.parent.is_dir():
-        raise FileError(f"{target}: there is no folder {target.parent}; make it first.")
+    check_place(target)
     labelled = tree.copy()
     labelled.attrs |= {"format": FORMAT, "format_version": VERSION}
     labelled.attrs[DIGEST] = content_digest(labelled)
@@ -41,8 +41,8 @@ def load(path: str | os.PathLike[str]) -> xr.DataTree:
         )
     if DIGEST in tree.attrs and tree.attrs[DIGEST] != content_digest(tree):
         raise FileError(
-            f"{source} is damaged: its content differs from what was saved. {_remedy(source)} (Changed on purpose? Then delete "
-            f"its attribute {DIGEST}.)"
+            f"{source} is damaged: its content differs from what was saved. (Changed on purpose? Then delete its attribute "
+            f"{DIGEST}.) {_remedy(source)}"
         )
     missing = {"posterior", "components", "working"} - set(tree.children)
     if missing:
@@ -72,7 +72,7 @@ def _opened(source: Path) -> xr.DataTree:
 def _remedy(source: Path) -> str:
     """How to get a whole file again: from the chains, where they are beside it."""
     if (source.parent / "request.json").is_file():
-        return f"'dualview resume {source.parent}' writes it again from the chains."
+        return f"To write it again from the chains: {shlex.join(['dualview', 'resume', str(source.parent)])}"
     return "Use a copy of it, or fit again."
 
 

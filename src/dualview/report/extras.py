@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from dualview.errors import FileError
+from dualview.files.spreadsheets import match_names, unescape_table
 from dualview.inputs.tables import read_table
 from dualview.outcomes import NormalMixture, Parts
 from dualview.report.vocabulary import THREADS, Vocabulary
@@ -79,7 +80,7 @@ def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | 
             f"This run has no predictions of test {many}. To add them, keep some {many} out of the fit, then: "
             f"dualview predict RUN test_{many}.csv, and make this report again."
         )
-    table = read_table(path)
+    table = unescape_table(read_table(path))
     if "log_probability" in table or any(str(name).startswith("probability") for name in table):
         return _probabilities_in_words(table, many)
     centre = "median" if "median" in table else "mean"
@@ -125,6 +126,7 @@ def read_activity(folder: Path, users: list[str]) -> pd.DataFrame | None:
         raise FileError(f"{path} cannot be read as a table: {error}.") from error
     if "user" not in table:
         raise FileError(f"{path} must have a column user; it has {', '.join(map(str, table.columns))}.")
+    table["user"] = match_names(table["user"], set(users))
     table = table.set_index("user").drop(columns="cluster", errors="ignore").select_dtypes("number")
     known = set(table.index)
     absent = [user for user in users if user not in known]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dualview.errors import FileError, MissingExtraError
-from dualview.files.writing import write_whole
+from dualview.errors import MissingExtraError
+from dualview.files.writing import check_place, write_whole
 from dualview.report.collect import collect_run
 from dualview.runs.rankings import FILE, rank_runs
 from dualview.runs.run import check_folder
@@ -61,10 +61,7 @@ def write_report(
     folder = Path(run)
     check_folder(folder)
     place = folder / "report.html" if out is None else Path(out)
-    if place.is_dir():
-        raise FileError(f"{place} is a folder: name the file to write, such as {place / 'report.html'}.")
-    if not place.absolute().parent.is_dir():
-        raise FileError(f"{place} cannot be written: there is no folder {place.parent}.")
+    check_place(place)
     if against:
         rank_runs([folder, *map(Path, against)]).save(folder / FILE)
     write_whole(place, render_page(collect_run(folder)).encode())

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def check_run(folder: Path, *, refit: bool = True, seed: int = 0) -> str:
     found = model.set_params(**_settings(request)).check(behavior, refit=refit, seed=seed)
     content = {"made_with": own_digest(folder, model.posterior_), **as_plain(found)}
     write_whole(folder / FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())
-    return f"{found.text()}\nWrote {folder / FILE}; 'dualview report {folder}' shows it with pictures."
+    return f"{found.text()}\nWrote {folder / FILE}; to see it with pictures: {shlex.join(['dualview', 'report', str(folder)])}"
 
 
 def _settings(request: Request) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from dualview.columns import Censored
-from dualview.files.writing import write_whole
+from dualview.files.spreadsheets import csv_bytes
+from dualview.files.writing import check_place, write_whole
 from dualview.inputs.answers import Answers
 from dualview.inputs.tables import Threads
 from dualview.outcomes import ChoiceMixture, CountMixture, LevelMixture, Mixture, NormalMixture, RankingMixture
@@ -23,6 +24,7 @@ def predict_run(
     outcomes: Path | None = None,
 ) -> str:
     """Predict new observations of known users; writes a table, returns a line of words."""
+    check_place(out)
     model = opened(folder)
     request = Request.load(folder)
     users = model.posterior_.user_ids
@@ -37,7 +39,7 @@ def predict_run(
         table, said = _of_levels(table, predicted, new.outcome)
     else:
         table, said = _of_numbers(table, predicted, new.outcome, probability)
-    write_whole(out, table.to_csv(index=False).encode())
+    write_whole(out, csv_bytes(table))
     notes = "".join(f"\ndualview: {note}" for note in new.notes)
     return f"{len(table)} {request.observations} predicted{said}. Wrote {out}.{notes}"
 

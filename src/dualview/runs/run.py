@@ -4,8 +4,10 @@ A folder holds request.json (what was asked, enough to ask again), the run's che
 """
 
 import json
+import shlex
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dualview.chains.run_folder import check_not_newer
 from dualview.columns import read_columns_file
 from dualview.errors import ConvergenceWarning, DegenerateError, FileError, InputError
+from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import make_folder, write_whole
 from dualview.inputs.answers import OBSERVATIONS, Answers, check_options, read_answers
 from dualview.inputs.tables import Threads, Users, read_threads, read_users
@@ -26,6 +30,7 @@ from dualview.posterior import Posterior, crossings, load
 from dualview.posterior.certainty import certainty_text
 from dualview.posterior.profiles import table_profile
 from dualview.runs.about_answers import write_about
+from dualview.runs.streams import kept_streams
 from dualview.settings import AnswerSettings, Columns, Settings, check_values, setting_names
 
 
@@ -98,6 +103,17 @@ class Request:
         limits = {name: value for name in ("max_time", "max_draws") if (value := getattr(more, name)) is not None}
         return replace(self, settings=replace(settings, **limits))
 
+    def without_streams(self, keep: Callable[[str | None, str], str | None]) -> "Request":
+        """The same with files in the place of pipes, which can be read only once; keep: gives a copy of what a pipe holds."""
+        return replace(
+            self,
+            users=keep(self.users, "users"),
+            threads=keep(self.threads, self.answers.kind),
+            outcomes=keep(self.outcomes, "outcomes"),
+            kinds=keep(self.kinds, "columns"),
+            answers=replace(self.answers, items=keep(self.answers.items, "items")),
+        )
+
     def save(self, folder: Path) -> None:
         content = asdict(self)
         content |= content.pop("settings")  # all in one, as runs have always been written
@@ -126,6 +142,12 @@ class Request:
 
 def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
     """Fit what is asked, or continue where the folder's files stop; returns a summary in words."""
+    with kept_streams(folder) as keep:
+        request = request.without_streams(keep)
+        return _fit_run(request, folder, n_jobs, quiet)
+
+
+def _fit_run(request: Request, folder: Path, n_jobs: int, quiet: bool) -> str:
     users, observed = read_inputs(request)
     behavior = None if observed is None else behavior_of(request, observed, users.ids)
     make_folder(folder)
@@ -140,13 +162,13 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = F
         features = users.features.set_axis(pd.Index(users.ids, name="user"), axis=0)
     _fit(model, features, behavior, request, folder)
     model.posterior_.save(folder / "posterior.nc")
-    write_whole(folder / "users.csv", user_table(model).to_csv(index=False).encode())
+    write_whole(folder / "users.csv", csv_bytes(user_table(model)))
     if isinstance(observed, Answers):
         write_about(folder, observed, request.answers)
-    check_whole(model.posterior_, request.settings, f"'dualview resume {folder}', or the same command, continues it")
+    check_whole(model.posterior_, request.settings, f"to continue, give the same command, or: {resume_command(folder)}")
     text = summary_text(summarise(folder))
     if not model.posterior_.converged and model.posterior_.approximation is None:
-        text += f"\nTo draw more: dualview resume {folder}{_more(model.posterior_, request.settings)}"
+        text += f"\nTo draw more: {resume_command(folder)}{_more(model.posterior_, request.settings)}"
     return f"{text}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
 
 
@@ -185,9 +207,9 @@ def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request,
             warnings.simplefilter("ignore", ConvergenceWarning)  # the summary says it
             model.fit(features, behavior)
     except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(f"{str(error) or 'what was made is saved'}; to continue: dualview resume {folder}") from None
+        raise KeyboardInterrupt(f"{str(error) or 'what was made is saved'}; to continue: {resume_command(folder)}") from None
     except DegenerateError as error:
-        advice = f" To continue the other chains: dualview resume {folder}" if request.settings.n_chains > 1 else ""
+        advice = f" To continue the other chains: {resume_command(folder)}" if request.settings.n_chains > 1 else ""
         raise DegenerateError(f"{error}{advice}") from error
     except InputError as error:
         if not started and not (folder / "manifest.json").exists():
@@ -258,11 +280,17 @@ def behavior_of(request: Request, observed: Threads | Answers, users: list[str])
     return observed.behavior(users) if isinstance(observed, Answers) else observed.behavior(request.intercept, users)
 
 
+def resume_command(folder: Path) -> str:
+    """The command that continues the run in a folder, as a shell takes it."""
+    return shlex.join(["dualview", "resume", str(folder)])
+
+
 def check_folder(folder: Path) -> None:
-    """Raise where there is no such folder."""
+    """Raise where there is no such folder, or where it holds a run of a newer version."""
     if not folder.is_dir():
         what = " is a file, not the folder of a run" if folder.exists() else ": there is no such folder"
         raise FileError(f"{folder}{what}.")
+    check_not_newer(folder)
 
 
 def opened(folder: Path) -> DualViewMixture:
@@ -272,7 +300,7 @@ def opened(folder: Path) -> DualViewMixture:
     if not path.is_file() and not (folder / "request.json").is_file():
         raise FileError(f"{folder} is not the folder of a run: it has neither posterior.nc nor request.json.")
     if not path.is_file():
-        raise FileError(f"{folder} has no posterior.nc: the run is not finished. To continue: dualview resume {folder}")
+        raise FileError(f"{folder} has no posterior.nc: the run is not finished. To continue: {resume_command(folder)}")
     return DualViewMixture.from_posterior(load(path))
 
 

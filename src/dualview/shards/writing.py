@@ -33,7 +33,7 @@ class ShardWriter:
     """
 
     def __init__(self, folder: Path, feature_names: list[str], has_ids: bool, users_each: int, threads_each: int) -> None:
-        self.folder = folder.absolute()
+        self.folder = Path(os.path.realpath(folder))  # a link stays, and its target becomes the folder
         self.feature_names = tuple(feature_names)
         self.has_ids = has_ids
         self.users_each, self.threads_each = users_each, threads_each
