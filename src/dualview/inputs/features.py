@@ -175,8 +175,8 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
     if tied.any():
         warnings.warn(
             f"Many users share a value in column(s) {names_text(names, tied)}, as in categories, flags and counts with many "
-            "zeros. Clusters can shrink onto such a value, and the posterior is then improper: the run may stop with a "
-            "DegenerateError after hours. Leave these columns out, or give X as a table and say in columns that they are "
+            "zeros. Clusters can shrink onto such a value, and the posterior is then improper: chains may fail after hours "
+            "(DegenerateError). Leave these columns out, or give X as a table and say in columns that they are "
             "counts, rounded or nominal.",
             DataWarning,
             stacklevel=7,
@@ -186,7 +186,7 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
     if can_shrink(sets, n_users, n_dims, n_clusters):
         warnings.warn(
             f"{repeats_text(sets, users)} A cluster of such users can shrink onto one point, and the posterior is then "
-            "improper: sooner or later the run may stop with a DegenerateError. If the features are rounded, give X as a "
+            "improper: sooner or later chains may fail (DegenerateError). If the features are rounded, give X as a "
             "table and say so in columns; if a user appears more than once, keep one row.",
             DataWarning,
             stacklevel=7,

@@ -121,6 +121,15 @@ class FitFacts(NamedDraws):
             return None
         return Length(int(attrs["n_iterations"]), int(attrs["n_warmup"]), int(attrs["stride"]), attrs["ended"])
 
+    def with_failures(self, text: str) -> Self:
+        """The posterior with the chains that failed and were left out, in words."""
+        return self._with("failures", text)
+
+    @property
+    def failures(self) -> str | None:
+        """Which chains failed and were left out, why, and how far to trust the others; None if all came to their end."""
+        return self._tree.attrs.get("failures")
+
     def with_approximation(self, facts: ApproximationFacts) -> Self:
         """The posterior with what is known of the variational approximation that its draws come from."""
         return self._with("approximation", facts.to_json())

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from dualview.columns import read_columns_file
-from dualview.errors import ConvergenceWarning, DegenerateError, FileError, InputError
+from dualview.errors import ConvergenceWarning, FileError, InputError
 from dualview.files.writing import make_folder, write_whole
 from dualview.inputs.answers import OBSERVATIONS, Answers, check_options, read_answers
 from dualview.inputs.tables import Threads, Users, read_threads, read_users
@@ -186,9 +186,6 @@ def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request,
             model.fit(features, behavior)
     except KeyboardInterrupt as error:
         raise KeyboardInterrupt(f"{str(error) or 'what was made is saved'}; to continue: dualview resume {folder}") from None
-    except DegenerateError as error:
-        advice = f" To continue the other chains: dualview resume {folder}" if request.settings.n_chains > 1 else ""
-        raise DegenerateError(f"{error}{advice}") from error
     except InputError as error:
         if not started and not (folder / "manifest.json").exists():
             (folder / "request.json").unlink(missing_ok=True)
