@@ -26,7 +26,7 @@ from dualview.behaviors.records import (
     SampledEvidence,
 )
 from dualview.checks import whole_number
-from dualview.errors import InputError, InputTypeError
+from dualview.errors import AbsentError, InputError, InputTypeError
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.numerics.messages import Terms
 from dualview.small_table import small_table
@@ -257,7 +257,7 @@ class Behavior(ABC):
     def observed(self) -> Array:
         """The outcomes; an error where there are none."""
         if self.outcome is None:
-            raise InputError(f"Outcomes are needed here: pass {type(self).__name__}(..., outcome).")
+            raise AbsentError(f"Outcomes are needed here: pass {type(self).__name__}(..., outcome).")
         return self.outcome
 
     def advice(self, n_rows: int) -> str:  # noqa: ARG002

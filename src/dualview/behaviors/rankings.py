@@ -16,7 +16,7 @@ from dualview.behaviors.likelihoods.rankings import RankingPanel
 from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Forecast, Params, SampledEvidence
 from dualview.checks import index_names, names_text, varies
-from dualview.errors import InputError
+from dualview.errors import AbsentError, InputError
 from dualview.files.digests import digest
 from dualview.outcomes import Orders, RankedRows, RankingOutcome
 from dualview.units import GaussianPrior, Whitening
@@ -117,7 +117,7 @@ class Rankings(PerUser):
     def observed(self) -> Array:
         """Places, inf for items that were not ranked; an error where there are none."""
         if self.outcome is None:
-            raise InputError("Places are needed here: pass Rankings(user, ranking, design, place).")
+            raise AbsentError("Places are needed here: pass Rankings(user, ranking, design, place).")
         return self.outcome
 
     def facts(self) -> dict[str, object]:

@@ -28,7 +28,7 @@ from dualview.behaviors.threads_left_out import MOST_WHOLE, ThreadsLeftOut
 from dualview.behaviors.threads_new import joined_threads, matched_threads, with_participation
 from dualview.behaviors.threads_working import regression_of, restricted_prior, ridge_of, ridge_prior, warn_of_confounding
 from dualview.checks import column_names, index_names, participation_matrix, positive_number
-from dualview.errors import InputError
+from dualview.errors import AbsentError, InputError
 from dualview.files.digests import digest
 from dualview.units import GaussianPrior, Whitening
 
@@ -287,7 +287,7 @@ class SharedOutcome(Behavior):
     def observed(self) -> Array:
         """The outcomes; an error where there are none."""
         if self.outcome is None:
-            raise InputError("Outcomes are needed here: pass SharedOutcome(participation, outcome).")
+            raise AbsentError("Outcomes are needed here: pass SharedOutcome(participation, outcome).")
         return self.outcome
 
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:
