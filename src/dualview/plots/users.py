@@ -178,7 +178,7 @@ def overview(
         features(model, X, row[0], columns).set_title("Features", loc="left")
     if has_latent:
         latent(model, row[-1], probability, truth, part).set_title("Latent behavior", loc="left")
-    return row
+    return np.asarray(row)
 
 
 def _values(model: DualViewMixture, X: Any) -> tuple[Array, list[str]]:

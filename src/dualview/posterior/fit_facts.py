@@ -173,9 +173,14 @@ class FitFacts(NamedDraws):
 
     @property
     def latent_names(self) -> list[str]:
-        """Names of the numbers of a latent vector; one name without a meaning where there is one."""
-        coords = self._tree["posterior"].coords
-        return [str(name) for name in coords["function"].values] if "function" in coords else ["latent"]
+        """Names of the parts of a latent vector, with the behavior's before them where there are several behaviors.
+
+        One name without a meaning where a vector is one number; positions where a behavior has no names.
+        """
+        draws = self._tree["posterior"]
+        if "function" in draws.coords:
+            return [str(name) for name in draws.coords["function"].values]
+        return [str(part) for part in range(draws.sizes["function"])] if "function" in draws.sizes else ["latent"]
 
     @property
     def behavior(self) -> Behavior | None:
