@@ -1,4 +1,4 @@
-"""What tab completion, dir, hasattr and notebooks look at: every attribute is there or raises AttributeError, whatever the fit."""
+"""What tab completion, dir, hasattr and notebooks look at: each attribute is there or is an AttributeError, after every fit."""
 
 import inspect
 import warnings

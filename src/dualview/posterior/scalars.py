@@ -33,7 +33,8 @@ def scalars(post: "FitFacts", n_anchors: int) -> dict[str, Array]:
     for name in post.names:
         if _own_name(name) == "group_effects":
             anchored |= _some_of(post, name, n_anchors)
-    return _common(post) | anchored | _of_users(*_users(post), n_anchors, post.latent_names) | _of_agreement(post)
+    parts = post.latent_names if "latent" in post else []
+    return _common(post) | anchored | _of_users(*_users(post), n_anchors, parts) | _of_agreement(post)
 
 
 def _own_name(name: str) -> str:
