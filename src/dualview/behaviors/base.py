@@ -25,7 +25,7 @@ from dualview.behaviors.records import (
     Recentered,
     SampledEvidence,
 )
-from dualview.checks import whole_number
+from dualview.checks import generator, whole_number
 from dualview.errors import AbsentError, InputError, InputTypeError
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.numerics.messages import Terms
@@ -38,7 +38,7 @@ def fold_positions(n: int, n_splits: int, seed: int, what: str) -> list[tuple[ND
     if not 2 <= whole_number(n_splits, "n_splits", 2) <= n:
         raise InputError(f"n_splits must be from 2 to the number of {what}, {n}; got {n_splits}.")
     fold = np.arange(n) % n_splits
-    np.random.default_rng(seed).shuffle(fold)
+    generator(seed).shuffle(fold)
     return [(np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)) for held_out in range(n_splits)]
 
 

@@ -5,7 +5,7 @@ user (n,) positions of users, design (n, q), outcome (n,).
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -17,8 +17,8 @@ from dualview.behaviors.effects import Effects
 from dualview.behaviors.ids import check_distinct, joined_ids, known_and_new, places_among
 from dualview.behaviors.likelihoods.likely import likely_prior
 from dualview.behaviors.records import Array, Params
-from dualview.checks import column_names, names_text, numbers, refuse_repeated_columns, whole_number
-from dualview.errors import DataWarning, InputError
+from dualview.checks import as_array, chosen_rows, column_names, names_text, numbers, refuse_repeated_columns, whole_number
+from dualview.errors import DataWarning, InputError, InputTypeError
 from dualview.files.digests import digest
 from dualview.units import GaussianPrior
 
@@ -159,9 +159,7 @@ class PerUser(Behavior):
 
     def take(self, rows: ArrayLike) -> Self:
         """The behavior with some observations only, by position or mask; everybody stays a user."""
-        chosen = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
-        if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
-            raise InputError(f"take needs positions or a mask of the {self.n_observations} {self.observations}; got {rows!r}.")
+        chosen = chosen_rows(rows, self.n_observations, self.observations)
         part = self._copy()
         part.user, part.design = self.user[chosen], self.design[chosen]
         part.outcome = None if self.outcome is None else self.outcome[chosen]
@@ -359,7 +357,7 @@ class PerUser(Behavior):
 
 def _positions(user: Any, users: Sequence[Any] | None) -> tuple[Users, list[str] | None]:
     """Positions of the users, and their ids where they have some."""
-    given = np.asarray(user)
+    given = as_array(user, "user")
     if given.ndim != 1:
         raise InputError(f"user must be one-dimensional, a user per row; got shape {given.shape}.")
     if users is None and given.dtype.kind in "iu":
@@ -369,6 +367,8 @@ def _positions(user: Any, users: Sequence[Any] | None) -> tuple[Users, list[str]
     if given.dtype.kind == "f" or any(value is None or value != value for value in given.tolist()):
         raise InputError("user must hold whole numbers from 0, or ids as text; got fractions or missing values.")
     ids = [str(value) for value in given.tolist()]
+    if users is not None and (isinstance(users, str) or not isinstance(users, Iterable)):
+        raise InputTypeError(f"users must be a list of ids, an id for each user; got {users!r}.")
     names = list(dict.fromkeys(ids)) if users is None else [str(value) for value in users]
     check_distinct(names)
     place = {name: u for u, name in enumerate(names)}

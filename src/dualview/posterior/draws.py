@@ -35,7 +35,7 @@ class NamedDraws:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         draws = self._tree["posterior"]
-        if name not in draws.data_vars:
+        if not isinstance(name, str) or name not in draws.data_vars:
             raise InputError(f"The posterior has no {name!r}; it has {', '.join(self.names)}.")
         return np.asarray(draws[name].values)
 
