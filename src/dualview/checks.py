@@ -312,7 +312,8 @@ def _ragged_text(values: Any) -> str | None:
     others = lengths != lengths[0]
     first, other = ("a single value" if n < 0 else f"{n} value(s)" for n in (lengths[0], lengths[others][0]))
     what = f"row 0 has {first}, row {int(np.argmax(others))} has {other}"
-    return f"{what}, and {rows_text(others)} differ from row 0. Fill the gaps with NaN, or leave these rows out."
+    gaps = "Fill the gaps with NaN, or leave such rows out."
+    return f"{what}; of another length than row 0: {others.sum()} of {len(others)}. {gaps}"
 
 
 def _cells_where(cells: NDArray[Any], condition: Callable[[Any], bool]) -> NDArray[np.bool_]:
