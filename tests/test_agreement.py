@@ -292,7 +292,7 @@ def test_scores_by_user_are_those_of_refits() -> None:
 
     def theirs(user: int, seed: int) -> float:
         model = dv.DualViewMixture(random_state=seed, **settings).fit(*cut(users[users != user]))
-        rows, post = model._candidates, model.posterior_
+        rows, post = model._candidates(), model.posterior_
         own, _ = cut(np.array([user]))
         looks = rows.log_prior + rows.log_features(post.units["features"].to_working(own), 1)[0]
         customers = rows.customers(rows.weight, rows.total)

@@ -133,7 +133,7 @@ def test_columns_of_text_are_named(library):
 def test_something_else():
     with pytest.raises(InputError, match="outcome must hold numbers only; got something of type dict"):
         checks.numbers(np.array([{}, []], dtype=object), "outcome", n_dims=1)
-    with pytest.raises(InputError, match="covariates must be an array of numbers; got something else"):
+    with pytest.raises(InputError, match="covariates must have rows of one length; row 0 has 2"):
         checks.numbers([[1, 2], [3]], "covariates", n_dims=2)
     with pytest.raises(InputError, match=r"must be a dense array; got a sparse matrix\. Pass covariates\.toarray\(\)"):
         checks.numbers(sparse.eye_array(3), "covariates", n_dims=2)

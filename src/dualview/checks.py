@@ -3,7 +3,9 @@
 import datetime
 import decimal
 import numbers as abstract
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,57 @@ def number_in(value: Any, name: str, least: float, below: float) -> float:
     if not isinstance(value, abstract.Real) or isinstance(value, bool) or not least <= float(value) < below:
         raise InputError(f"{name} must be a number from {least:g} to less than {below:g}; got {value!r}.")
     return float(value)
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """A generator of random numbers; an error where there is none with such a seed."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise InputError(f"seed must be a whole number of at least 0; got {seed!r}.") from None
+
+
+def draws_generator(n: Any, seed: Any, size: int) -> np.random.Generator:
+    """A generator for n draws of this many numbers each; an error where n is no number of draws, or memory has no room."""
+    needed, there = 8.0 * whole_number(n, "n, the number of draws,", 0) * size, memory()
+    if needed > there:
+        raise InputError(
+            f"n, the number of draws, is too large: {n:,} draws take {needed / 1e9:,.0f} GB with {size:,} numbers each, "
+            f"and this machine has {there / 1e9:,.0f} GB. Draw fewer, or predict fewer cases at a time."
+        )
+    return generator(seed)
+
+
+def memory() -> float:
+    """Bytes of memory of this machine; without a limit where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):  # Windows
+        return float("inf")
+
+
+def file_path(value: Any, name: str) -> Path:
+    """The name of a file or folder as a path."""
+    if isinstance(value, bytes) or not isinstance(value, str | os.PathLike):
+        raise InputTypeError(f"{name} must be the name of a file or folder, as text or pathlib.Path; got {value!r:.80}.")
+    return Path(value)
+
+
+def chosen_rows(rows: Any, n: int, what: str) -> NDArray[Any]:
+    """Positions among n rows, or a mask of them, as an array; what: the rows are called."""
+    wanted = f"take needs positions from 0 to {n - 1}, or a mask, of the {n} {what}"
+    try:
+        chosen = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
+    except (TypeError, ValueError):
+        raise InputError(f"{wanted}; got {rows!r:.80}.") from None
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
+        raise InputError(f"{wanted}; got {rows!r:.80}.")
+    if chosen.dtype.kind == "b" and len(chosen) != n:
+        raise InputError(f"{wanted}; got a mask of length {len(chosen)}. A mask has a value for each of them.")
+    outside = np.zeros(0) if chosen.dtype.kind == "b" else chosen[(chosen < -n) | (chosen >= n)]
+    if len(outside):
+        raise InputError(f"{wanted}; got {outside[0]}. Positions count from 0, those from the end from -1.")
+    return chosen
 
 
 def interval_ends(probability: Any) -> tuple[float, float]:
@@ -104,9 +157,9 @@ def _foreign(values: Any, name: str) -> tuple[NDArray[np.bool_], Any] | None:
     if names and all(getattr(kind, "kind", "O") in "buif" for kind in getattr(values, "dtypes", "?")):
         return None  # pandas' own word for it, which saves a look at each of very many columns
     if names is None or len(set(names)) < len(names):
-        columns = [_asarray(values, name)]
+        columns = [as_array(values, name)]
     else:
-        columns = [_asarray(values[column], name) for column in names]
+        columns = [as_array(values[column], name) for column in names]
     if all(column.dtype.kind in "buif" for column in columns):
         return None
     masks = [_foreign_cells(column) for column in columns]
@@ -139,7 +192,7 @@ def numbers(values: Any, name: str, *, n_dims: int) -> Array:
     if sparse.issparse(values):
         raise InputError(f"{name} must be a dense array; got a sparse matrix. Pass {name}.toarray().")
     refuse_non_numbers(values, name)
-    cells = _asarray(values, name)
+    cells = as_array(values, name)
     if cells.dtype.kind == "O":
         cells = np.where(_cells_where(cells, is_missing), np.nan, cells)
     try:
@@ -147,7 +200,7 @@ def numbers(values: Any, name: str, *, n_dims: int) -> Array:
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must hold numbers only; got something else ({error}).") from None
     if array.ndim != n_dims:
-        raise InputError(_dimensions_message(array.shape, name, n_dims))
+        raise InputError(_dimensions_message(array.shape, name, n_dims, values))
     check_finite(array, name, column_names(values))
     check_range(np.abs(array).max(initial=0.0), name)
     return array
@@ -236,13 +289,31 @@ def _where(mask: NDArray[np.bool_], values: Any) -> str:
     return f", in column(s) {names_text(names, np.any(mask, axis=0))}"
 
 
-def _asarray(values: Any, name: str) -> NDArray[Any]:
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Values of any kind as an array; an error where rows have different lengths."""
     if np.ma.isMaskedArray(values):
         return np.asarray(np.ma.filled(values.astype(float), np.nan))
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
+        ragged = _ragged_text(values)
+        if ragged is not None:
+            raise InputError(f"{name} must have rows of one length; {ragged}") from None
         raise InputError(f"{name} must be an array of numbers; got something else ({error}).") from None
+
+
+def _ragged_text(values: Any) -> str | None:
+    """Which rows of a list have another length than the first, and what to do; None where that is not what is wrong."""
+    if not isinstance(values, list | tuple) or not values:
+        return None
+    lengths = np.array([len(row) if hasattr(row, "__len__") and not isinstance(row, str) else -1 for row in values])
+    if (lengths == lengths[0]).all():
+        return None
+    others = lengths != lengths[0]
+    first, other = ("a single value" if n < 0 else f"{n} value(s)" for n in (lengths[0], lengths[others][0]))
+    what = f"row 0 has {first}, row {int(np.argmax(others))} has {other}"
+    gaps = "Fill the gaps with NaN, or leave such rows out."
+    return f"{what}; of another length than row 0: {others.sum()} of {len(others)}. {gaps}"
 
 
 def _cells_where(cells: NDArray[Any], condition: Callable[[Any], bool]) -> NDArray[np.bool_]:
@@ -253,11 +324,30 @@ def is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType"  # of pandas, which is not imported here
 
 
-def _dimensions_message(shape: tuple[int, ...], name: str, n_dims: int) -> str:
+def _dimensions_message(shape: tuple[int, ...], name: str, n_dims: int, values: Any = None) -> str:
     wanted = {1: "one-dimensional", 2: "a table with rows and columns"}[n_dims]
+    if n_dims == 2 and is_series(values):
+        return f"{name} must be {wanted}; got a {type(values).__name__}. {series_remedy(values, name)}"
     remedy = ""
     if n_dims == 2 and len(shape) == 1:
         remedy = f" A single column is {name}.reshape(-1, 1), a single row {name}.reshape(1, -1)."
     if n_dims == 1 and len(shape) == 2 and 1 in shape:
-        remedy = f" Pass {name}.ravel(), or the column itself."
-    return f"{name} must be {wanted}; got an array of shape {shape}.{remedy}"
+        names = column_names(values)
+        remedy = f" Pass np.ravel({name}), or the column itself."
+        if names:
+            remedy = f" Pass the column itself, as in table[{names[0]!r}]."
+        elif isinstance(values, np.matrix):
+            remedy = f" Pass np.asarray({name}).ravel(): a np.matrix always has two dimensions."
+    return f"{name} must be {wanted}; got {'a table' if column_names(values) else 'an array'} of shape {shape}.{remedy}"
+
+
+def is_series(values: Any) -> bool:
+    """Whether this is one column of a table, of pandas or of polars."""
+    return hasattr(values, "to_frame") and np.ndim(values) == 1
+
+
+def series_remedy(values: Any, name: str) -> str:
+    """How to make a table of one column."""
+    column = getattr(values, "name", None)
+    brackets = f", or table[[{column!r}]]" if isinstance(column, str) and column else ""
+    return f"A table of this one column is {name}.to_frame(){brackets}."

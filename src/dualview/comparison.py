@@ -171,9 +171,9 @@ def log_likelihoods(model: DualViewMixture, behavior: Any = None) -> Array:
     """ln p(observation | draw) of every observation of the fit, (chain, draw, n)."""
     behavior = _observations(model, behavior)
     if isinstance(behavior, SeveralBehaviors):
-        forecasts, parts = behavior.forecasts(behavior, *model._known, 0), behavior.parts
+        forecasts, parts = behavior.forecasts(behavior, *model._known(), 0), behavior.parts
     else:
-        forecasts, parts = {"": behavior.forecast(behavior, *model._known, 0)}, {"": behavior}
+        forecasts, parts = {"": behavior.forecast(behavior, *model._known(), 0)}, {"": behavior}
     post = model.posterior_
     values = [_given_vectors(forecast, parts[name].observed) for name, forecast in forecasts.items()]
     return np.hstack(values).reshape(post.n_chains, post.n_draws, -1)

@@ -17,6 +17,10 @@ class EngineError(InputError, AttributeError):
     """The engine of the estimator cannot do this; the message names the engine that can."""
 
 
+class AbsentError(InputError, AttributeError):
+    """This fit or behavior does not have this attribute, so that ``hasattr`` is False; the message says why."""
+
+
 class DegenerateError(DualViewError, ArithmeticError):
     """The posterior is improper for these data: numbers overflowed or underflowed during sampling."""
 

@@ -15,7 +15,7 @@ from dualview.chains.chain import Progress
 from dualview.chains.seeds import seed_sequence
 from dualview.checks import whole_number
 from dualview.engines.starts import Labels, check_init
-from dualview.errors import InputError
+from dualview.errors import InputError, InputTypeError
 from dualview.inputs.appended import appended
 from dualview.inputs.approximated import Stream, continued
 from dualview.inputs.data import checked_data
@@ -293,6 +293,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     @classmethod
     def from_posterior(cls, posterior: Posterior) -> Self:
         """An estimator that predicts from a posterior, for example one that ``dualview.load`` read."""
+        if not isinstance(posterior, Posterior):
+            raise InputTypeError(f"from_posterior takes a Posterior, such as dv.load(path); got {posterior!r:.80}.")
         model = cls(**parameters_of(posterior))
         if posterior.has_features:
             names, named = columns_of(posterior)

@@ -166,7 +166,7 @@ class Predictions:
         """
         check_is_fitted(self, "posterior_")
         behavior = self._fitted_behavior()
-        known = self._known
+        known = self._known()
         users = None if X_new is None and behavior_new is None else self._new_users(X_new, behavior_new, unknown)
         new = among_new_users(behavior, new, new_ids(self.posterior_, X_new))
 
@@ -185,7 +185,6 @@ class Predictions:
             raise InputError("This model was fitted without a behavior, so it predicts no outcomes: call fit(X, behavior).")
         return self.behavior_
 
-    @property
     def _known(self) -> tuple[Array, dict[str, Array]]:
         """Draws of the latent behavior of the fit's users, and of what predictions need besides."""
         post = self.posterior_
@@ -238,7 +237,7 @@ class Predictions:
         features = new_features(self, post, X, unknown)
         if post.cells is not None and features.cells.cells.equals(post.cells):
             return imputed_of_fit(rng, post)
-        users = NewUsers(self._candidates, features.cells, len(features))
+        users = NewUsers(self._candidates(), features.cells, len(features))
         return imputed_of_new(rng, post, users, features.cells.cells, n_draws, features.names)
 
     def _new_users(self, X: Any, behavior: Any, unknown: Unknown = "error") -> NewUsers:
@@ -258,8 +257,8 @@ class Predictions:
             n_users = self._n_new(behavior)
         if n_users == 0:
             raise InputError(f"behavior_new has the {post.n_users} users of the fit and no new one: add the new users.")
-        evidence = None if behavior is None else self._fitted_behavior().evidence(behavior, *self._known, n_users)
-        return NewUsers(self._candidates, x, n_users, evidence)
+        evidence = None if behavior is None else self._fitted_behavior().evidence(behavior, *self._known(), n_users)
+        return NewUsers(self._candidates(), x, n_users, evidence)
 
     def _n_new(self, behavior: Any) -> int:
         """Number of users who are new to a fit without features: by their ids, or those behind the users of the fit."""
@@ -271,7 +270,6 @@ class Predictions:
             return len(set(users) - set(fitted.users))
         return n if n < n_known else n - n_known
 
-    @property
     def _candidates(self) -> Candidates:
         """Made when first asked for, and kept with the posterior it belongs to."""
         if self._placement.posterior is not self.posterior_:

@@ -70,7 +70,7 @@ def test_predictions_of_seen_and_unseen_levels(fitted):
 def test_new_users_with_observations(fitted):
     """Weights of draws are the likelihoods of what the new user did, given the effects in each."""
     model, behavior = fitted
-    latent, params = model._known
+    latent, params = model._known()
     ages = pd.DataFrame({"age": [30.0, 50.0]})
     new = dv.UserRegression(
         [0, 0],

@@ -264,8 +264,8 @@ class TestNoiseByCluster:
 
     def test_a_cluster_of_nobody_has_noise_from_the_prior(self, noisy):
         model, behavior = noisy
-        candidates = model._candidates
-        noise = candidates.noise(behavior.forecast(behavior, *model._known, 0).noise)
+        candidates = model._candidates()
+        noise = candidates.noise(behavior.forecast(behavior, *model._known(), 0).noise)
         fresh = candidates.component < 0
         scale = behavior.prepare(None)[1].noise_prior.variance
         assert kstest(noise[fresh] * scale, chi2(1).cdf).pvalue > 1e-4

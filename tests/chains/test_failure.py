@@ -1,14 +1,17 @@
-"""A chain that fails: the others stop at once, keep what they have and can be continued; no thread outlives the fit."""
+"""A chain that fails is left out and the others run to their end; any other error ends all, and no thread outlives the fit."""
 
+import io
 import threading
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 
 import dualview as dv
-from dualview.chains.checkpoint import ChainFiles
+from dualview.chains.progress import Bar
+from dualview.chains.schedule import FixedLength
 from dualview.engines.gibbs import GibbsEngine, engine
 from dualview.errors import DataWarning, DegenerateError
 
@@ -49,16 +52,82 @@ def chain_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith(("dualview-chain", "ThreadPool"))]
 
 
-def test_the_others_stop_and_the_error_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = Failing(monkeypatch, {1}, after=5)
-    with pytest.raises(DegenerateError) as caught:
-        fit()
+def assert_same_as(rest: dv.Posterior, whole: dv.Posterior, chains: list[int]) -> None:
+    for name in ("z", "latent", "alpha"):
+        np.testing.assert_array_equal(rest[name], whole[name][chains])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_the_others_run_to_their_end_and_a_warning_says_so(monkeypatch: pytest.MonkeyPatch, n_jobs: int) -> None:
+    whole = fit(n_draws=15)
+    Failing(monkeypatch, {1}, after=5 if n_jobs == 3 else 0)
+    with pytest.warns(DataWarning, match=r"^Chain 1 of 3 \(counting from 0\) failed: Numbers ran out\.") as caught:
+        rest = fit(n_draws=15, n_jobs=n_jobs)
+    message = next(str(one.message) for one in caught if one.category is DataWarning)
+    assert " The other 2 chains were kept, and the draws are theirs alone." in message
+    assert "failed.txt" not in message
+    assert rest.n_chains == 2
+    assert rest.failures == message
+    assert message in rest.verdict()
+    assert whole.failures is None
+    assert_same_as(rest, whole, [0, 2])
     assert chain_threads() == []
-    message = str(caught.value)
-    assert message.startswith("Chain 1 of 3 (counting from 0) failed: Numbers ran out. The other chains were stopped;")
-    assert f"draws they have: {steps.made[0]}, {steps.made[2]}." in message
-    assert "fit with checkpoint=FOLDER" in message
-    assert max(steps.made.values()) < LONG
+
+
+def test_a_failure_is_kept_in_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Failing(monkeypatch, {0, 2}, after=0)
+    with pytest.warns(DataWarning, match=r"^Chains 0, 2 of 3 .* The other chain was kept"):
+        post = fit(n_draws=15, n_jobs=1)
+    post.save(tmp_path / "run.nc")
+    assert dv.load(tmp_path / "run.nc").failures == post.failures
+
+
+def test_chains_that_grow_are_judged_without_the_failed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "AT_ONCE", 100)
+    options: dict[str, Any] = {"n_warmup": None, "n_draws": 140, "max_draws": 300, "n_jobs": 1}
+    whole = fit(**options)
+    Failing(monkeypatch, {0}, after=0)
+    with pytest.warns(DataWarning, match="Chain 0 of 3"):
+        rest = fit(**options)
+    assert rest.length == whole.length
+    assert_same_as(rest, whole, [1, 2])
+
+
+def test_a_chain_that_fails_in_another_process_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = fit(n_draws=15)
+    Failing(monkeypatch, {1}, after=0)
+    seen: set[int] = set()
+    with joblib.parallel_config("loky", n_jobs=1), pytest.warns(DataWarning, match="Chain 1 of 3"):
+        rest = fit(n_draws=15, n_jobs=None, progress=lambda chain, *_: seen.add(chain))
+    assert_same_as(rest, whole, [0, 2])
+    assert seen == {0, 2}
+
+
+def test_it_is_an_error_when_no_chain_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    Failing(monkeypatch, {0, 1, 2}, after=0)
+    with pytest.raises(DegenerateError, match=r"^Chains 0, 1, 2 of 3 \(counting from 0\) failed: Numbers ran out\.$"):
+        fit(n_draws=15, n_jobs=1)
+    assert chain_threads() == []
+
+
+@pytest.mark.filterwarnings("ignore:Users with the same features", "ignore:Not converged")
+def test_a_cluster_that_shrinks_onto_users_with_the_same_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "AT_ONCE", 100)
+    features = np.random.default_rng(1).normal(size=(8, 2))
+    features[1] = features[0]
+    model = dv.DualViewMixture(n_warmup=500, n_draws=1500, random_state=1)
+    with pytest.warns(DataWarning, match=r"The features view has collapsed.* same features in all columns: 0, 1\."):
+        model.fit(features)
+    assert model.posterior_.n_chains == 3
+
+
+def test_a_display_does_not_wait_for_a_failed_chain() -> None:
+    screen = io.StringIO()
+    with Bar(3, FixedLength(0, 100), stream=screen) as bar:
+        for chain in (0, 1):
+            bar(chain, 100, 2)
+        bar.failed(2)
+    assert "100 of 100 iterations" in screen.getvalue()
 
 
 def test_a_single_chain_fails_with_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,24 +139,23 @@ def test_a_single_chain_fails_with_its_own_words(monkeypatch: pytest.MonkeyPatch
 def test_fitting_again_continues_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with monkeypatch.context() as patch:
         Failing(patch, {1}, after=5)
-        with pytest.raises(DegenerateError, match=r"They are in .*run: fit again with the same settings to continue"):
-            fit(n_draws=15, checkpoint=tmp_path / "run")
-    assert min(ChainFiles(tmp_path / "run" / f"chain-{index}").iteration for index in (0, 2)) >= 5
-    with pytest.warns(DataWarning, match=r"^Chain 1 failed in an earlier session, .* without: Numbers ran out\."):
+        with pytest.warns(DataWarning, match=r"^Chain 1 of 3 .* delete failed\.txt in its folder\."):
+            first = fit(n_draws=10, checkpoint=tmp_path / "run")
+    with pytest.warns(DataWarning, match=r"^Chain 1 of 3 .* failed: Numbers ran out\."):
         rest = fit(n_draws=15, checkpoint=tmp_path / "run")
     whole = fit(n_draws=15)
-    for name in ("z", "latent", "alpha"):
-        np.testing.assert_array_equal(rest[name], whole[name][[0, 2]])
+    assert first.n_draws == 10
+    assert_same_as(rest, whole, [0, 2])
 
 
 def test_a_failed_chain_is_tried_again_without_its_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with monkeypatch.context() as patch:
         Failing(patch, {2}, after=3)
-        with pytest.raises(DegenerateError, match="failed: Numbers ran out"):
+        with pytest.warns(DataWarning, match="failed: Numbers ran out"):
             fit(n_draws=10, checkpoint=tmp_path / "run", n_jobs=1)
     for index in range(3):
         (tmp_path / "run" / f"chain-{index}" / "failed.txt").write_text("Numbers ran out.")
-    with pytest.raises(DegenerateError, match=r"^Chains 0, 1, 2 failed in an earlier session: .* delete failed\.txt"):
+    with pytest.raises(DegenerateError, match=r"^Chains 0, 1, 2 of 3 .* in an earlier session\. .* delete failed\.txt"):
         fit(n_draws=10, checkpoint=tmp_path / "run")
     for index in range(3):
         (tmp_path / "run" / f"chain-{index}" / "failed.txt").unlink()

@@ -120,7 +120,7 @@ def test_a_kind_from_outside_is_predicted_and_compared() -> None:
     rng = np.random.default_rng(1)
     behavior = Counts(np.repeat(np.arange(6), 4), rng.normal(size=(24, 1)), rng.integers(0, 2, 24))
     model = dv.DualViewMixture(1, n_warmup=5, n_draws=10, n_chains=1).fit(None, behavior)
-    known = behavior.forecast(behavior, *model._known, 0).known(slice(0, 24))
+    known = behavior.forecast(behavior, *model._known(), 0).known(slice(0, 24))
     expected = stats.poisson.logpmf(behavior.observed, np.exp(known))
     np.testing.assert_allclose(log_likelihoods(model)[0], expected)
     new = Counts([0, 1, 2, 3], rng.normal(size=(4, 1)), n_users=6)

@@ -225,6 +225,20 @@ def test_overview_has_both_and_draws_where_it_is_told(model, forum):
     assert pyplot.get_fignums() == []
 
 
+def test_overview_of_a_fit_without_a_behavior_has_the_features(features_only, forum):
+    (ax,) = plots.overview(features_only)
+    assert ax.get_title(loc="left") == "Features"
+    assert sum(len(cloud.get_offsets()) for cloud in clouds(ax)) == len(forum.features)
+    assert colliding_texts(ax.figure) == []
+
+
+def test_overview_of_a_fit_without_features_has_the_latent_behavior(fit, behavior, forum):
+    model = fit(None, behavior, n_clusters=3)
+    (ax,) = plots.overview(model)
+    assert ax.get_title(loc="left") == "Latent behavior"
+    assert len(plots.overview(model, forum.features)) == 2
+
+
 @pytest.mark.parametrize("draw", [lambda m: plots.features(m, np.zeros((3, 2))), plots.latent])
 def test_unfitted_model_is_refused(draw):
     with pytest.raises(InputError, match="not fitted"):

@@ -63,7 +63,7 @@ def test_prediction_equals_a_fit_that_includes_the_silent_user(n_clusters: int |
     def predicted(seed: int) -> np.ndarray:
         model = fit(seed, N_USERS, later, n_clusters)
         probabilities = model._new_users(FEATURES[-1:], None)._log_weights(slice(0, 1))
-        rows = model._candidates
+        rows = model._candidates()
         mates = model.posterior_.flat("z")[rows.draw] == rows.component[:, None] - first_rows(model)[rows.draw][:, None]
         together = np.exp(probabilities[0]) @ (mates & (rows.component >= 0)[:, None])
         return np.concatenate([below(model.predict_latent(FEATURES[-1:])), together[:4]])

@@ -177,7 +177,7 @@ def test_regressions_of_two_coefficients(noise: str, link: str | None, monkeypat
 
     def imputed(seed: int) -> np.ndarray:
         users = model._new_users(NEWCOMER[None], None)
-        predicted = new_outcomes.outcomes(model.behavior_.forecast(asked, *model._known, 1), 16, users, seed)
+        predicted = new_outcomes.outcomes(model.behavior_.forecast(asked, *model._known(), 1), 16, users, seed)
         return np.array([predicted.cdf([level])[0] for level in LEVELS])
 
     monkeypatch.setattr(f"{__name__}.N_SEEDS", 60)  # a cluster is drawn in every one of few draws

@@ -13,10 +13,11 @@ import pytest
 import dualview as dv
 from dualview import cli
 from dualview.errors import FileError
+from dualview.inputs.cells import checked_table
 from dualview.report import collect as collecting
 from dualview.report import collect_run, render_page, words, write_report
 from dualview.report.extras import read_predictions
-from dualview.report.settings import fit_command
+from dualview.report.settings import fit_command, settings_section
 from dualview.runs import run as runs
 from dualview.runs.rankings import Ranking
 from dualview.settings import Columns, Settings
@@ -101,6 +102,41 @@ def test_the_command_asks_for_the_same_run(found: dict[str, Any], plain: Path, t
     )
     assert cli.main(shlex.split(fit_command(odd))[1:]) == 0
     assert asked[1] == odd
+
+
+def test_the_columns_of_a_table_are_a_table_and_no_json(found: dict[str, Any], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    users = pd.DataFrame(
+        {
+            "posts": rng.poisson(np.exp(rng.normal(1, 1.5, 40))),
+            "town": rng.choice(["Ulm", "<b>Bonn</b>", "a name that does not come to its end"], 40),
+            "mood": pd.Categorical(rng.choice(["bad", "fair", "good"], 40), ["bad", "fair", "good"], ordered=True),
+            "height": np.round(rng.normal(170, 10, 40), 0) / 2,
+            **{f"x{j}": rng.normal(size=40) for j in range(70)},
+        }
+    )
+    columns = checked_table(dv.DualViewMixture(), users)[1]
+    assert columns is not None
+    made = {"n_draws": 5, "columns": columns.to_json()["columns"]}
+    (tmp_path / "manifest.json").write_text(json.dumps({"made_with": made}))
+    settings = settings_section(tmp_path, {})
+    rows = {row["name"]: row for row in settings["columns"]["rows"]}
+    assert rows["posts"]["kind"] == "count"
+    assert rows["posts"]["details"] == "on the scale of log(1 + x)"
+    assert rows["town"]["kind"] == "nominal"
+    assert rows["town"]["details"] == "<b>Bonn</b>, Ulm, a name that does not co…"
+    assert rows["mood"]["details"] == "bad < fair < good"
+    assert rows["height"]["details"] == "steps of 0.5"
+    assert settings["columns"]["more"] == "14 more columns: 14 continuous"
+    assert settings["tables"][3] == ("Settings of the sampler", [("n draws", "5")])
+    page = render_page({**found, "settings": settings})
+    repeat = page[page.index('<section id="repeat"') : page.index("</main>")]
+    assert "<caption>Columns of the table of users</caption>" in repeat
+    assert "&lt;b&gt;Bonn&lt;/b&gt;" in repeat
+    assert "{" not in repeat
+    (tmp_path / "manifest.json").write_text(json.dumps({"made_with": {"columns": [{"name": "a"}]}}))
+    with pytest.raises(FileError, match=r"manifest\.json is damaged: its columns"):
+        settings_section(tmp_path, {})
 
 
 def test_no_folder_of_the_machine_is_told(found: dict[str, Any], more: dict[str, Any], tables: Path) -> None:

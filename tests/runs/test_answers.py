@@ -284,3 +284,38 @@ def test_outcomes_between_bounds(tables: Path, tmp_path: Path, capsys: pytest.Ca
     other = fitted(tmp_path, tmp_path / "other", "--kind", "regression", "--bounds", "low,high", "--by", "time")
     assert cli.main(["compare", str(run), str(other)]) == 0
     assert cli.main(["report", str(run)]) == 0
+
+
+def test_each_part_of_a_latent_vector_is_shown_by_name(regression: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    post = dv.load(regression / "posterior.nc")
+    model = dv.DualViewMixture.from_posterior(post)
+    assert cli.main(["summary", str(regression), "--json"]) == 0
+    found = {cluster["cluster"]: cluster["latent"] for cluster in json.loads(capsys.readouterr().out)["clusters"]}
+    assert cli.main(["summary", str(regression)]) == 0
+    said = capsys.readouterr().out
+    assert list(found[0]) == post.latent_names == ["intercept", "dose", "time"]
+    for cluster, parts in found.items():
+        own = post.flat("latent")[:, model.labels_ == cluster].mean(axis=1)
+        for d, (name, mean) in enumerate(parts.items()):
+            low, median, high = np.quantile(own[:, d], [0.025, 0.5, 0.975])
+            np.testing.assert_allclose([mean["low"], mean["median"], mean["high"]], [low, median, high])
+            assert f"latent {name} {median:.4g} ({low:.4g} to {high:.4g})" in said
+    assert {"mean latent[dose]", "latent[0, dose]"} <= set(post.scalars())
+    assert "24 × 3 (intercept, dose, time)" in post._repr_html_()
+    users = pd.read_csv(regression / "users.csv")
+    assert [name for name in users if name.endswith("_median")] == [f"latent.{name}_median" for name in found[0]]
+
+
+def test_pictures_of_a_vector_have_a_panel_for_each_part(regression: Path) -> None:
+    from matplotlib import pyplot as plt
+
+    from dualview import plots
+    from dualview.runs.run import _latent_picture
+
+    model = dv.DualViewMixture.from_posterior(dv.load(regression / "posterior.nc"))
+    labels = [ax.get_ylabel() for ax in _latent_picture(model).figure.axes]
+    assert labels == [f"latent coefficient of {name}" for name in ("intercept", "dose", "time")]
+    shown = [trace.get_ylabel().replace("\n", " ") for trace, _ in plots.traces(model)]
+    assert shown[-3:] == ["mean latent[intercept]", "mean latent[dose]", "mean latent[time]"]
+    assert plots.overview(model, part="dose")[1].get_ylabel() == "latent coefficient of dose"
+    plt.close("all")

@@ -26,8 +26,8 @@ from dualview.behaviors.records import (
     Recentered,
     SampledEvidence,
 )
-from dualview.checks import whole_number
-from dualview.errors import InputError, InputTypeError
+from dualview.checks import generator, whole_number
+from dualview.errors import AbsentError, InputError, InputTypeError
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.numerics.messages import Terms
 from dualview.small_table import small_table
@@ -39,7 +39,7 @@ def fold_positions(n: int, n_splits: int, seed: int, what: str) -> list[tuple[ND
     if not 2 <= whole_number(n_splits, "n_splits", 2) <= n:
         raise InputError(f"n_splits must be from 2 to the number of {what}, {n}; got {n_splits}.")
     fold = np.arange(n) % n_splits
-    np.random.default_rng(seed).shuffle(fold)
+    generator(seed).shuffle(fold)
     return [(np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)) for held_out in range(n_splits)]
 
 
@@ -259,7 +259,7 @@ class Behavior(ABC):
     def observed(self) -> Array:
         """The outcomes; an error where there are none."""
         if self.outcome is None:
-            raise InputError(f"Outcomes are needed here: pass {type(self).__name__}(..., outcome).")
+            raise AbsentError(f"Outcomes are needed here: pass {type(self).__name__}(..., outcome).")
         return self.outcome
 
     def advice(self, n_rows: int) -> str:  # noqa: ARG002

@@ -19,7 +19,7 @@ from dualview.behaviors.ids import Labelled, checked_ids, counted, id_text, is_l
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Forecast, Params, SampledEvidence
-from dualview.checks import column_names, index_names, numbers, varies
+from dualview.checks import as_array, column_names, index_names, numbers, varies
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
 from dualview.outcomes import BinaryOutcome
@@ -274,7 +274,7 @@ class PairwiseChoices(BinaryOutcomes):
         return Factor("item", names, np.column_stack([self.winner, self.loser]), np.array([1.0, -1.0]))
 
     def _places(self, chosen: Any, name: str) -> NDArray[np.int64]:
-        given = np.asarray(chosen)
+        given = as_array(chosen, name)
         if given.ndim != 1:
             raise InputError(f"{name} must be one-dimensional, an item per row; got shape {given.shape}.")
         if given.dtype.kind in "iu" and self.item_names is None:

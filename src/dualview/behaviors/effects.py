@@ -17,7 +17,7 @@ from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.effects import EffectUnits, WithEffects
 from dualview.behaviors.likelihoods.effects_draw import SparseDesign
 from dualview.behaviors.records import Array, Params
-from dualview.checks import check_range, column_names, names_text, numbers, refuse_repeated_columns, varies
+from dualview.checks import as_array, check_range, column_names, names_text, numbers, refuse_repeated_columns, varies
 from dualview.errors import InputError
 from dualview.files.digests import digest
 from dualview.units import GaussianPrior, Whitening
@@ -289,7 +289,7 @@ def _factors(groups: Any, n: int) -> tuple[Factor, ...]:
 
 
 def _factor(name: str, given: Any, n: int) -> Factor:
-    values = np.asarray(given)
+    values = as_array(given, f"groups[{name!r}]")
     if values.ndim != 1 or len(values) != n:
         raise InputError(f"groups[{name!r}] must have a level per observation, ({n},); got shape {values.shape}.")
     if values.dtype.kind == "f" or (values.dtype.kind == "O" and any(v is None or v != v for v in values.tolist())):

@@ -21,14 +21,14 @@ pandas with text as its index       of a column: ids, matched with the index; of
 import numbers as abstract
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dualview.checks import is_missing
-from dualview.errors import InputError
+from dualview.errors import InputError, InputTypeError
 
 _SHOWN = 5
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
@@ -171,6 +171,8 @@ def check_distinct(users: Sequence[str]) -> None:
 
 def checked_ids(values: Sequence[Any], what: str) -> list[str]:
     """Ids as text; an error where one is missing."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputTypeError(f"{what} must be a list of ids, an id for each user; got {values!r}.")
     found = list(values)
     if any(is_missing(value) or value != value for value in found):
         raise InputError(f"{what} must name every user; an id is missing (NaN or None). Give each user an id.")

@@ -19,7 +19,7 @@ from dualview.behaviors.likelihoods.ordinal import AnswerRows, CutPrior, Known, 
 from dualview.behaviors.ordinal_left_out import OrdinalLeftOut
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Forecast, Params, SampledEvidence
-from dualview.checks import index_names, varies
+from dualview.checks import as_array, index_names, varies
 from dualview.errors import InputError
 from dualview.outcomes import Levels, OrdinalOutcome
 from dualview.units import GaussianPrior, Whitening
@@ -210,7 +210,7 @@ class OrdinalOutcomes(PerUser):
 def _plain(outcome: Any) -> Any:
     """An ordered categorical as names, anything else as it is."""
     values = getattr(outcome, "array", outcome)
-    return np.asarray(values, dtype=object).astype(str) if hasattr(values, "categories") else np.asarray(outcome)
+    return np.asarray(values, dtype=object).astype(str) if hasattr(values, "categories") else as_array(outcome, "outcome")
 
 
 def levels_of(outcome: Any, levels: Sequence[Any] | None) -> Levels:
@@ -219,7 +219,7 @@ def levels_of(outcome: Any, levels: Sequence[Any] | None) -> Levels:
     if levels is None and hasattr(values, "categories") and values.ordered:
         levels = list(values.categories)
     if levels is None:
-        given = None if outcome is None else np.asarray(outcome)
+        given = None if outcome is None else as_array(outcome, "outcome")
         if given is None or given.dtype.kind not in "biuf":
             raise InputError(
                 "levels must list the levels in order, the lowest first, where outcome has no numbers: "

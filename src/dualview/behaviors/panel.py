@@ -32,7 +32,16 @@ from dualview.behaviors.ids import (
 )
 from dualview.behaviors.likelihoods.likely import likely_prior
 from dualview.behaviors.records import Array, Params
-from dualview.checks import column_names, is_missing, names_text, numbers, refuse_repeated_columns, whole_number
+from dualview.checks import (
+    as_array,
+    chosen_rows,
+    column_names,
+    is_missing,
+    names_text,
+    numbers,
+    refuse_repeated_columns,
+    whole_number,
+)
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
 from dualview.units import GaussianPrior
@@ -114,7 +123,7 @@ class PerUser(Behavior):
         users: Sequence[Any] | None,
         n_users: int | None,
     ) -> None:
-        given = np.asarray(user)
+        given = as_array(user, "user")
         if given.ndim != 1:
             raise InputError(f"user must be one-dimensional, a user per row; got shape {given.shape}.")
         if len(given) != len(design):
@@ -195,9 +204,7 @@ class PerUser(Behavior):
 
     def take(self, rows: ArrayLike) -> Self:
         """The behavior with some observations only, by position or mask; everybody stays a user."""
-        chosen = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
-        if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
-            raise InputError(f"take needs positions or a mask of the {self.n_observations} {self.observations}; got {rows!r}.")
+        chosen = chosen_rows(rows, self.n_observations, self.observations)
         part = self._copy()
         part.user, part.design = self.user[chosen], self.design[chosen]
         part.outcome = None if self.outcome is None else self.outcome[chosen]

@@ -15,8 +15,8 @@ from dualview.behaviors.effects import Scales
 from dualview.behaviors.likelihoods.rankings import RankingPanel
 from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Forecast, Params, SampledEvidence
-from dualview.checks import index_names, names_text, varies
-from dualview.errors import InputError
+from dualview.checks import as_array, index_names, names_text, varies
+from dualview.errors import AbsentError, InputError
 from dualview.files.digests import digest
 from dualview.outcomes import Orders, RankedRows, RankingOutcome
 from dualview.units import GaussianPrior, Whitening
@@ -117,7 +117,7 @@ class Rankings(PerUser):
     def observed(self) -> Array:
         """Places, inf for items that were not ranked; an error where there are none."""
         if self.outcome is None:
-            raise InputError("Places are needed here: pass Rankings(user, ranking, design, place).")
+            raise AbsentError("Places are needed here: pass Rankings(user, ranking, design, place).")
         return self.outcome
 
     def facts(self) -> dict[str, object]:
@@ -272,7 +272,7 @@ class Rankings(PerUser):
 
 def _rankings(given: Any, n: int) -> tuple[NDArray[np.int64], list[str]]:
     """The ranking of each row as a number from 0 in the order of appearance, and their ids."""
-    values = np.asarray(given)
+    values = as_array(given, "ranking")
     if values.shape != (n,):
         raise InputError(f"ranking must have a value per row of design, ({n},); got shape {values.shape}.")
     if values.dtype.kind == "f" or any(value is None or value != value for value in values.tolist()):

@@ -29,8 +29,8 @@ from dualview.behaviors.threads_given import (
 from dualview.behaviors.threads_left_out import MOST_WHOLE, ThreadsLeftOut
 from dualview.behaviors.threads_new import joined_threads, matched_threads, placed_columns, with_participation
 from dualview.behaviors.threads_working import regression_of, restricted_prior, ridge_of, ridge_prior, warn_of_confounding
-from dualview.checks import column_names, index_names, participation_matrix, positive_number
-from dualview.errors import InputError
+from dualview.checks import chosen_rows, column_names, index_names, participation_matrix, positive_number
+from dualview.errors import AbsentError, InputError
 from dualview.files.digests import digest
 from dualview.units import GaussianPrior, Whitening
 
@@ -264,9 +264,7 @@ class SharedOutcome(Behavior):
 
     def take(self, threads: ArrayLike) -> "SharedOutcome":
         """The behavior of some threads only, by position or mask; everybody stays a user."""
-        rows = np.asarray(threads)
-        if rows.ndim != 1 or rows.dtype.kind not in "iub":
-            raise InputError(f"take needs positions or a mask of the {self.n_observations} threads; got {threads!r}.")
+        rows = chosen_rows(threads, self.n_observations, "threads")
         part = SharedOutcome(
             self.participation[rows],
             None if self.outcome is None else self.outcome[rows],
@@ -360,7 +358,7 @@ class SharedOutcome(Behavior):
     def observed(self) -> Array:
         """The outcomes; an error where there are none."""
         if self.outcome is None:
-            raise InputError("Outcomes are needed here: pass SharedOutcome(participation, outcome).")
+            raise AbsentError("Outcomes are needed here: pass SharedOutcome(participation, outcome).")
         return self.outcome
 
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:

@@ -7,8 +7,7 @@ together; whether the fit is finished depends on their draws alone.
 import signal
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,15 +19,17 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
 from dualview.chains.chain import Chain, Position, Progress, Watch
+from dualview.chains.progress import Watcher
 from dualview.chains.schedule import Ended, Length, Look, Round, Schedule
 from dualview.chains.storage import Piece, Record, joined
-from dualview.errors import DataWarning, DegenerateError, InputError
+from dualview.errors import DegenerateError, InputError
 from dualview.numerics.parallel import n_cores
 
 _MANY_USERS = 100_000
 _UNSET = {name: joblib.parallel.default_parallel_config[name] for name in ("backend", "n_jobs")}
 _SLICE = 2.0  # seconds that chains in other processes run before they are heard of again
 _FEWEST = 4  # draws that diagnostics need
+TRY_AGAIN = "To try a chain again, with another version of dualview for example, delete failed.txt in its folder."
 
 Judge = Callable[[list[Record], Length], Look]
 
@@ -41,10 +42,11 @@ class Failure(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The draws of each chain, of one length for all, and what that length is."""
+    """The draws of each chain, of one length for all, what that length is, and the chains that failed and have none."""
 
     records: list[Record]
     length: Length
+    failures: tuple[Failure, ...] = ()
 
 
 Outcome = tuple[Position, Piece] | Failure
@@ -52,7 +54,7 @@ Outcome = tuple[Position, Piece] | Failure
 
 @dataclass
 class _Ensemble:
-    """Chains that run side by side: where each stands, and what it has kept so far.
+    """Chains that run side by side: where each stands, and what it has kept so far. Those that fail are left out.
 
     What chains that grow have kept is in memory, since it is looked at again and again. What chains of fixed length have
     written to files stays there until the end.
@@ -62,6 +64,7 @@ class _Ensemble:
     n_jobs: int | None
     watch: Watch
     stop: threading.Event
+    failures: list[Failure] = field(default_factory=list)
     positions: list[Position] = field(init=False)
     pieces: list[list[Piece]] = field(init=False)
 
@@ -120,16 +123,16 @@ class _Ensemble:
                 if self.stop.is_set():  # Ctrl-C in a terminal ends processes that wait for work
                     return
                 raise
+            for i, outcome in outcomes.items():
+                if self.watch.progress is not None and not isinstance(outcome, Failure):
+                    self.watch.progress(self.chains[i].index, outcome[0].iteration, outcome[0].n_clusters)
             self._take(outcomes, part)
-            if self.watch.progress is not None:
-                for i in places:
-                    self.watch.progress(self.chains[i].index, self.positions[i].iteration, self.positions[i].n_clusters)
 
     def _behind(self, part: Round) -> list[int]:
         return [i for i, iteration in enumerate(self.iterations) if iteration < part.stop]
 
     def _take(self, outcomes: dict[int, Outcome], part: Round) -> None:
-        """Note where the chains have come to; raise where one has failed. What is kept in memory is thinned."""
+        """Note where the chains have come to, and leave out those that have failed. What is kept in memory is thinned."""
         failures = []
         for i, outcome in outcomes.items():
             if isinstance(outcome, Failure):
@@ -138,8 +141,20 @@ class _Ensemble:
             self.positions[i], piece = outcome
             if self._in_memory(i):
                 self._keep(i, piece, part)
-        if failures:
-            raise DegenerateError(self._failure_text(failures, part))
+        self._leave_out(failures)
+
+    def _leave_out(self, failures: list[Failure]) -> None:
+        """Continue without chains that have failed; raise where none is left."""
+        if not failures:
+            return
+        self.failures += failures
+        failed = {failure.chain for failure in failures}
+        left = [i for i, chain in enumerate(self.chains) if chain.index not in failed]
+        if not left:
+            raise DegenerateError(failure_text(self.failures, len(self.failures)))
+        for name in ("chains", "positions", "pieces"):
+            setattr(self, name, [getattr(self, name)[i] for i in left])
+        _tell_of_failures(self.watch.progress, failures)
 
     def _in_memory(self, i: int) -> bool:
         return self.positions[i].files is None or self.schedule.grows
@@ -170,26 +185,8 @@ class _Ensemble:
         n_dropped = schedule.dropped(n, stride)
         whole = slice(n_dropped // spacing.every, n // spacing.every)
         length = Length(common, spacing.n_warmup + n_dropped * stride, stride, ended)
-        return Drawn([record.between(whole, slice(n_dropped, n)) for record in records.values()], length)
-
-    def _failure_text(self, failures: list[Failure], part: Round) -> str:
-        """Which chains failed and why, what the others have, and how to continue."""
-        if len(self.chains) == 1:
-            return failures[0].reason
-        failed = [failure.chain for failure in failures]
-        text = f"{_chains_text(failed)} of {len(self.chains)} (counting from 0) failed: {failures[0].reason}"
-        others = [i for i, chain in enumerate(self.chains) if chain.index not in failed]
-        if not others:
-            return text
-        made = [str(self.schedule.spacing.n_by(self.iterations[i], part.stride)) for i in others]
-        text += f" The other chains were stopped; draws they have: {', '.join(made)}."
-        folder = self.chains[0].folder
-        if folder is None:
-            return f"{text} To keep such draws, fit with checkpoint=FOLDER; fitting again then continues the other chains."
-        return (
-            f"{text} They are in {folder.path}: fit again with the same settings to continue without the failed "
-            f"chain{'s' if len(failed) > 1 else ''}."
-        )
+        cut = [record.between(whole, slice(n_dropped, n)) for record in records.values()]
+        return Drawn(cut, length, tuple(self.failures))
 
 
 def _nothing_yet(ended: Ended) -> BaseException:
@@ -212,14 +209,16 @@ def run_chains(
     Threads by default, since kernels release the interpreter; another joblib backend, Dask's among them, when the context says
     so. n_jobs: chains at a time, see :func:`jobs`. judge: looks at all chains where their schedule says so, and ends those that
     run until they are good. max_time: seconds, which count from the end of the first iteration, in which code is compiled.
-    Ctrl-C ends all chains after the iteration they are at; they are cut to the same length. So does the failure of one chain,
-    before it is raised: what the others have is on disk where the run has a folder. No thread is left at work.
+    Ctrl-C ends all chains after the iteration they are at; they are cut to the same length. A chain that comes to where the
+    posterior is degenerate is left out, now and in later sittings, and the others continue; it is an error when none is left.
+    Any other error ends all chains and is raised. No thread is left at work.
     """
-    chains = _without_failed(chains)
+    chains, failures = _without_failed(chains)
+    _tell_of_failures(progress, failures)
     n_jobs = jobs(n_jobs, len(chains), max(chain.model.n_users for chain in chains))
     # Threads that limit BLAS one by one leave it limited when they end in another order than they began.
     with _interruptible() as stop, threadpool_limits(1):
-        return _rounds(_Ensemble(chains, n_jobs, Watch(progress, stop), stop), judge, max_time)
+        return _rounds(_Ensemble(chains, n_jobs, Watch(progress, stop), stop, failures), judge, max_time)
 
 
 def _rounds(ensemble: _Ensemble, judge: Judge | None, max_time: float | None) -> Drawn:
@@ -241,46 +240,43 @@ def _rounds(ensemble: _Ensemble, judge: Judge | None, max_time: float | None) ->
         n_whole = schedule.spacing.n_by(part.stop, part.stride) // schedule.spacing.every
         if part.look and judge is not None and n_whole >= _FEWEST:
             drawn = ensemble.drawn(part, "max_draws" if grows else "length")
-            if judge(*drawn).good and grows:
+            if judge(drawn.records, drawn.length).good and grows:
                 return drawn._replace(length=drawn.length._replace(ended="converged"))
     return ensemble.drawn(part, "max_draws" if grows else "length")
 
 
-def _without_failed(chains: list[Chain]) -> list[Chain]:
-    """The chains that have not failed in an earlier sitting; a warning says which have."""
+def _without_failed(chains: list[Chain]) -> tuple[list[Chain], list[Failure]]:
+    """The chains that have not failed in an earlier sitting, and the failures of the others."""
     failures = [
         Failure(chain.index, reason)
         for chain in chains
         if chain.folder is not None and (reason := chain.folder.failure(chain.index)) is not None
     ]
-    if not failures:
-        return chains
+    if failures and len(failures) == len(chains):
+        raise DegenerateError(f"{failure_text(failures, len(chains))} This was in an earlier session. {TRY_AGAIN}")
     failed = {failure.chain for failure in failures}
-    names = _chains_text(sorted(failed))
-    advice = "To try a chain again, with another version of dualview for example, delete failed.txt in its folder."
-    if len(failed) == len(chains):
-        raise DegenerateError(f"{names} failed in an earlier session: {failures[0].reason} {advice}")
-    warnings.warn(
-        f"{names} failed in an earlier session, and the fit continues without: {failures[0].reason} The other chains may come "
-        f"to the same point. {advice}",
-        DataWarning,
-        stacklevel=5,
-    )
-    return [chain for chain in chains if chain.index not in failed]
+    return [chain for chain in chains if chain.index not in failed], failures
+
+
+def _tell_of_failures(progress: Progress | None, failures: list[Failure]) -> None:
+    """Let a display know which chains are not to be waited for."""
+    if isinstance(progress, Watcher):
+        for failure in failures:
+            progress.failed(failure.chain)
 
 
 def _outcome(chain: Chain, position: Position, part: Round, watch: Watch) -> Outcome:
-    """Where a chain comes to in a round, or why it failed; an error of any kind asks the other chains to stop."""
+    """Where a chain comes to in a round, or why it failed; an error of any other kind asks the other chains to stop."""
     try:
         return chain.advance(position, part, watch)
-    except BaseException as error:
-        if watch.stop is not None:
-            watch.stop.set()
-        if not isinstance(error, DegenerateError):
-            raise
+    except DegenerateError as error:
         if chain.folder is not None:
             chain.folder.note_failure(chain.index, str(error))
         return Failure(chain.index, str(error))
+    except BaseException:
+        if watch.stop is not None:
+            watch.stop.set()
+        raise
 
 
 def _remote(chain: Chain, position: Position, part: Round, seconds: float) -> Outcome:
@@ -293,6 +289,17 @@ def _remote(chain: Chain, position: Position, part: Round, seconds: float) -> Ou
         return _outcome(chain, position, part, watch)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def failure_text(failures: Sequence[Failure], n_chains: int) -> str:
+    """Which of n_chains chains failed, and why; a single one's own words."""
+    if n_chains == 1:
+        return failures[0].reason
+    by_reason: dict[str, list[int]] = {}
+    for failure in sorted(failures):
+        by_reason.setdefault(failure.reason, []).append(failure.chain)
+    texts = [f"{_chains_text(chains)} of {n_chains} (counting from 0) failed: {why}" for why, chains in by_reason.items()]
+    return " ".join(texts)
 
 
 def _chains_text(indices: list[int]) -> str:

@@ -27,6 +27,9 @@ class Watcher(ABC):
     def looked(self, look: Look, length: Length) -> None:
         """All chains were looked at."""
 
+    def failed(self, chain: int) -> None:  # noqa: B027
+        """A chain has failed, and the others go on without it."""
+
 
 def look_text(look: Look | None) -> str:
     """Largest R̂ and least effective size in words; nothing before the first look."""
@@ -49,6 +52,7 @@ class Bar(Watcher):
         self._iterations = np.zeros(n_chains, dtype=np.int64)
         self._first = np.full(n_chains, -1, dtype=np.int64)  # where each chain was at its first call
         self._clusters = np.zeros(n_chains, dtype=np.int64)
+        self._runs = np.ones(n_chains, dtype=bool)  # not those that have failed
         self._look: Look | None = None
         self._wanted = math.inf  # iterations of a chain, by the last look
         self._began, self._written = math.inf, time.monotonic()
@@ -75,13 +79,17 @@ class Bar(Watcher):
         self._look, self._wanted = look, look.times * length.n_iterations
         self._show(time.monotonic(), "\r")
 
+    def failed(self, chain: int) -> None:
+        """Count and wait for the others alone."""
+        self._runs[chain] = False
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self._show(time.monotonic(), "\n")
 
     def _show(self, now: float, end: str) -> None:
         seconds = max(0.0, now - self._began)
         left, words = self._left(seconds)
-        running = self._clusters[self._iterations > 0]
+        running = self._clusters[self._runs & (self._iterations > 0)]
         clusters = ", ".join(str(k) for k in running[:8]) or "–"
         took = f", {seconds:.0f} s{words}" if math.isfinite(self._began) else ""
         done = seconds / (seconds + left) if seconds + left > 0 and math.isfinite(left) else 0.0
@@ -90,18 +98,18 @@ class Bar(Watcher):
     def _count(self) -> str:
         """How far the chain is that has made the least, and where it ends, if that is known."""
         total = "" if self._schedule.grows else f" of {self._schedule.n_iterations:,}"
-        return f"{int(self._iterations.min()):,}{total} iterations"
+        return f"{int(self._iterations[self._runs].min()):,}{total} iterations"
 
     def _left(self, seconds: float) -> tuple[float, str]:
         """Seconds to go as far as can be told, and in words."""
-        done = int(self._iterations.sum())
-        new = done - int(self._first.clip(0).sum())
+        done = int(self._iterations[self._runs].sum())
+        new = done - int(self._first[self._runs].clip(0).sum())
         if new <= 0 or seconds <= 0.0:
             return math.inf, ""
         limit = self._schedule.n_iterations
         wanted = min(self._wanted if self._schedule.grows else limit, limit)
         at_most = self._schedule.grows and self._wanted >= limit
-        left = max(0.0, (wanted * len(self._iterations) - done) * seconds / new)
+        left = max(0.0, (wanted * int(self._runs.sum()) - done) * seconds / new)
         if self._max_time - seconds < left:
             left, at_most = max(0.0, self._max_time - seconds), True
         return left, f", {'at most' if at_most else 'about'} {left:.0f} s to go"

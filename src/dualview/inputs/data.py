@@ -78,9 +78,10 @@ class Data:
         try:
             yield
         except DegenerateError as error:
-            raise DegenerateError(f"{error}{self._repeats_text()}") from error
+            raise DegenerateError(f"{error}{self.same_features_text()}") from error
 
-    def _repeats_text(self) -> str:
+    def same_features_text(self) -> str:
+        """A sentence that names the users who have the same features; empty where there are none."""
         sets = [] if self.features is None or self.cells is not None else repeated_rows(self.features)
         return f" {repeats_text(sets, self.users)} A cluster of them can shrink onto one point." if sets else ""
 

@@ -1,6 +1,5 @@
 """The feature matrix X (U, D): what is accepted, what its columns are called, in which units the model sees it."""
 
-import os
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -14,8 +13,17 @@ from sklearn.utils.validation import validate_data
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.ids import checked_ids
-from dualview.checks import check_finite, check_range, names_text, refuse_non_numbers, refuse_repeated_columns
-from dualview.errors import DataWarning, InputError
+from dualview.checks import (
+    check_finite,
+    check_range,
+    is_series,
+    memory,
+    names_text,
+    refuse_non_numbers,
+    refuse_repeated_columns,
+    series_remedy,
+)
+from dualview.errors import DataWarning, InputError, InputTypeError
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
@@ -38,12 +46,22 @@ def checked_features(estimator: Any, X: Any, reset: bool = True, missing: bool =
         raise InputError("X takes the users' features; got a behavior. Without features call fit(None, behavior).")
     if not sparse.issparse(X):  # scikit-learn has a message for that
         _check_table(X, least=2 if reset else 1)
-    features = np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False))
+    features = np.asarray(_validated(estimator, X, reset))
     names = feature_names(estimator)
     known = np.where(np.isnan(features), 0.0, features) if missing else features
     check_finite(known, "X", names)
     check_range(np.abs(known).max(axis=0), "X", names)
     return features
+
+
+def _validated(estimator: Any, X: Any, reset: bool) -> Any:
+    """What scikit-learn makes of X; its errors are ours."""
+    try:
+        return validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+    except TypeError as error:
+        raise InputTypeError(str(error)) from error
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def row_ids(X: Any) -> list[str] | None:
@@ -63,6 +81,10 @@ def counts_from(X: Any, first: int) -> bool:
 
 
 def _check_table(X: Any, least: int) -> None:
+    if isinstance(X, np.matrix):
+        raise InputTypeError("X must be an array or a table of users; got a np.matrix. Pass np.asarray(X).")
+    if is_series(X):
+        raise InputError(f"X must be (n_users, n_features), a row per user; got a {type(X).__name__}. {series_remedy(X, 'X')}")
     refuse_repeated_columns(X, "X")
     refuse_non_numbers(X, "X")
     shape = np.shape(X)
@@ -85,14 +107,6 @@ def check_room(n_features: int, n_draws: int) -> None:
             f"{needed / 1e9:,.0f} GB, and this machine has {there / 1e9:,.0f} GB. Leave columns out, reduce them first (for "
             "example to principal components), or keep fewer draws."
         )
-
-
-def memory() -> float:
-    """Bytes of memory of this machine; without a limit where the system does not say."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):  # Windows
-        return float("inf")
 
 
 def feature_names(estimator: Any) -> list[str]:
@@ -181,8 +195,8 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
     if tied.any():
         warnings.warn(
             f"Many users share a value in column(s) {names_text(names, tied)}, as in categories, flags and counts with many "
-            "zeros. Clusters can shrink onto such a value, and the posterior is then improper: the run may stop with a "
-            "DegenerateError after hours. Leave these columns out, or give X as a table and say in columns that they are "
+            "zeros. Clusters can shrink onto such a value, and the posterior is then improper: chains may fail after hours "
+            "(DegenerateError). Leave these columns out, or give X as a table and say in columns that they are "
             "counts, rounded or nominal.",
             DataWarning,
             stacklevel=7,
@@ -192,7 +206,7 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
     if can_shrink(sets, n_users, n_dims, n_clusters):
         warnings.warn(
             f"{repeats_text(sets, users)} A cluster of such users can shrink onto one point, and the posterior is then "
-            "improper: sooner or later the run may stop with a DegenerateError. If the features are rounded, give X as a "
+            "improper: sooner or later chains may fail (DegenerateError). If the features are rounded, give X as a "
             "table and say so in columns; if a user appears more than once, keep one row.",
             DataWarning,
             stacklevel=7,

@@ -73,10 +73,12 @@ def _short_fit(estimator: Any, data: Data, seed: int) -> Posterior:
 
 
 def warn_of_fit(estimator: Any) -> None:
-    """Warn of a fit that has not converged, or of hardly any clusters."""
+    """Warn of chains that failed, of a fit that has not converged, or of hardly any clusters."""
     post, labels = estimator.posterior_, estimator.labels_
+    if post.failures is not None:
+        warnings.warn(post.failures, DataWarning, stacklevel=3)
     if not post.converged:
-        warnings.warn(post.verdict(), ConvergenceWarning, stacklevel=3)
+        warnings.warn(post.judged[1], ConvergenceWarning, stacklevel=3)
     n_users, n_clusters = len(labels), estimator.n_clusters_
     if estimator.n_clusters is None and n_users >= _FEW_USERS and 2 * n_clusters > n_users:
         warnings.warn(

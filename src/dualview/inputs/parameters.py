@@ -9,7 +9,7 @@ from typing import Any
 from dualview.behaviors import SeveralBehaviors
 from dualview.chains.schedule import check_length
 from dualview.checks import positive_number, whole_number
-from dualview.errors import DataWarning, InputError
+from dualview.errors import DataWarning, InputError, InputTypeError
 from dualview.inputs.data import Data
 from dualview.partitions.agreement import agreement_prior, agreement_priors
 from dualview.partitions.alpha import concentration
@@ -36,6 +36,10 @@ def check_parameters(estimator: Any) -> None:
         raise InputError('init="variational" is for engine="gibbs"; a variational fit starts from "kmeans", "one" or labels.')
     if estimator.engine == "gibbs" and not settings_of(estimator).is_fixed:
         check_enough(estimator.n_draws, estimator.n_chains)
+    if estimator.columns is not None and not isinstance(estimator.columns, Mapping):
+        raise InputTypeError(
+            f'columns must be a dictionary of kinds by name, such as {{"age": "rounded"}}; got {estimator.columns!r:.80}.'
+        )
     concentration(estimator.alpha)
     if isinstance(estimator.agreement, Mapping) or agreement_prior(estimator.agreement) is not None:
         _check_agreement(estimator)

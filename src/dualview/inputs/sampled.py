@@ -1,12 +1,13 @@
 """A fit by Markov chains: how many, how long, who is told of them, and a posterior of their draws."""
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dualview.chains.chain import Chain, Progress
-from dualview.chains.chains import run_chains
+from dualview.chains.chains import TRY_AGAIN, Failure, failure_text, run_chains
 from dualview.chains.progress import Bar, Watcher
 from dualview.chains.run_folder import RunFolder
 from dualview.chains.schedule import schedule_of
@@ -37,4 +38,19 @@ def sampled(estimator: Any, fit: Modelled, start: Start, folder: RunFolder | Non
             progress = estimator.progress
         judge = Judge(fit.posterior, progress if isinstance(progress, Watcher) else None)
         drawn = run_chains(chains, estimator.n_jobs, progress, judge, estimator.max_time)
-    return fit.posterior(*drawn)
+    post = fit.posterior(drawn.records, drawn.length)
+    if not drawn.failures:
+        return post
+    return post.with_failures(_failures_text(drawn.failures, estimator.n_chains, fit, folder))
+
+
+def _failures_text(failures: Sequence[Failure], n_chains: int, fit: Modelled, folder: RunFolder | None) -> str:
+    """Which chains failed and why, how many are left, and how far to trust them."""
+    n_left = n_chains - len(failures)
+    left = "The other chain was kept" if n_left == 1 else f"The other {n_left} chains were kept"
+    again = "" if folder is None else f" {TRY_AGAIN}"
+    return (
+        f"{failure_text(failures, n_chains)}{fit.data.same_features_text()} {left}, and the draws are theirs alone. They have "
+        "not come to the point of failure yet and can do so if they run longer. Where the posterior is improper, their draws "
+        f"describe only the part of it that they have visited. Mend the data and fit again before you rely on them.{again}"
+    )

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from dualview.behaviors.likelihoods.systems import solve
 from dualview.chains.chains import is_configured
 from dualview.chains.seeds import seed_sequence
-from dualview.checks import check_range, names_text
+from dualview.checks import check_range, memory, names_text
 from dualview.engines.starts import KMeansStart, check_init
 from dualview.engines.variational.engine import Maker, VariationalEngine
 from dualview.engines.variational.sharded.crews import Alone, Crew, Processes
@@ -27,7 +27,7 @@ from dualview.engines.variational.sharded.recipes import Given, Nearest
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.approximated import distinct, facts_of, generators, posterior_of, progress_line
 from dualview.inputs.data import Data
-from dualview.inputs.features import check_room, memory
+from dualview.inputs.features import check_room
 from dualview.inputs.modelled import Modelled
 from dualview.numerics.parallel import n_cores
 from dualview.partitions.alpha import concentration

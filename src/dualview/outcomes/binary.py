@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit, ndtr
 
+from dualview.checks import draws_generator
 from dualview.errors import InputError
 from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 from dualview.outcomes.normal import NormalMixture
@@ -74,7 +75,7 @@ class ChoiceMixture(Mixture):
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent outcomes of each case, (n, cases)."""
-        return np.asarray(np.random.default_rng(seed).random((n, self._n)) < self.mean, dtype=float)
+        return np.asarray(draws_generator(n, seed, self._n).random((n, self._n)) < self.mean, dtype=float)
 
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)

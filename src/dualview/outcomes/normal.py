@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import elementwise
 from scipy.special import logsumexp, ndtr
 
-from dualview.checks import interval_ends
+from dualview.checks import draws_generator, interval_ends
 from dualview.errors import InputError
 from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 
@@ -134,7 +134,7 @@ class NormalMixture(Mixture):
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent draws of each case, (n, cases)."""
-        rng = np.random.default_rng(seed)
+        rng = draws_generator(n, seed, self._n)
         result = np.empty((n, self._n))
         for cases, (log_weights, locations, sds) in self._batches():
             size = locations.shape[1]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, logit
 
-from dualview.checks import interval_ends
+from dualview.checks import as_array, draws_generator, interval_ends
 from dualview.errors import InputError
 from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 from dualview.outcomes.binary import expected_probability
@@ -24,7 +24,7 @@ class Levels:
 
     def places(self, outcomes: Any) -> NDArray[np.int64]:
         """Places from 0 of outcomes, which are numbers or names of levels."""
-        given = np.asarray(outcomes)
+        given = as_array(outcomes, "y")
         if given.ndim != 1:
             raise InputError(f"Levels must be one-dimensional, one per case; got shape {given.shape}.")
         if given.dtype.kind in "biuf":
@@ -128,7 +128,7 @@ class LevelMixture(Mixture):
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent levels of each case, (n, cases)."""
-        uniforms = np.random.default_rng(seed).random((n, self._n))
+        uniforms = draws_generator(n, seed, self._n * len(self.levels)).random((n, self._n))
         place = (uniforms[..., None] > self._cumulative[None]).sum(axis=-1)
         return np.asarray(self._outcome.levels.values[np.minimum(place, len(self.levels) - 1)])
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtr, ndtri
 
-from dualview.checks import interval_ends
+from dualview.checks import draws_generator, interval_ends
 from dualview.errors import DegenerateError, InputError
 from dualview.numerics.ordered_normals import draw_in_order, first_probabilities, log_probabilities
 from dualview.numerics.streams import stream_of
@@ -237,7 +237,8 @@ class RankingMixture(Mixture):
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent rankings: places of all items, (n, rows)."""
-        rng, result = np.random.default_rng(seed), np.empty((n, self._n))
+        rng = draws_generator(n, seed, self._n)
+        result = np.empty((n, self._n))
         for rows, starts, weights, locations in self._some():
             for low, high in pairwise(starts):
                 chosen = rng.choice(len(weights), n, p=weights[:, low])

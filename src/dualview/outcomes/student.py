@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainccinv, gammaincinv, gammaln
 
+from dualview.checks import draws_generator
 from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 from dualview.outcomes.normal import NormalMixture
 
@@ -149,7 +150,8 @@ class StudentMixture(Mixture):
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent draws of each case, (n, cases)."""
-        rng, result = np.random.default_rng(seed), np.empty((n, self._n))
+        rng = draws_generator(n, seed, self._n)
+        result = np.empty((n, self._n))
         for cases, (log_weights, locations, sds) in self._batches():
             weights = np.broadcast_to(np.exp(log_weights), locations.shape)
             scales, sds = (np.broadcast_to(part, locations.shape) for part in (self._outcome.scale(cases), sds))

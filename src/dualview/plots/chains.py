@@ -29,7 +29,7 @@ def traces(model: DualViewMixture | Posterior, names: str | Sequence[str] | None
     model : fitted DualViewMixture or Posterior
     names : str or sequence of str, optional
         Names in ``posterior.scalars()``, or of anything else with one number per draw. By default the concentration, the
-        number of clusters, the noise, the log joint density and the mean latent coefficient, if the model has them.
+        number of clusters, the noise, the log joint density and the mean of each latent coefficient, if the model has them.
     axes : array (rows, 2) of matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -64,7 +64,7 @@ def _chosen(post: Posterior, names: str | Sequence[str] | None) -> dict[str, Arr
     """Scalars (chain, draw) by name."""
     scalars = post.scalars()
     if names is None:
-        return {name: scalars[name] for name in _USUAL if name in scalars}
+        return {name: values for usual in _USUAL for name, values in scalars.items() if name.split("[")[0] == usual}
     chosen = {}
     for name in [names] if isinstance(names, str) else names:
         if name in scalars:

@@ -153,25 +153,32 @@ def overview(
     probability: float = 0.95,
     truth: ArrayLike | None = None,
     axes: Any = None,
+    part: int | str = 0,
 ) -> Panels:
     """Users by their features and by their latent behavior, side by side.
+
+    A fit without a behavior has the first panel only, a fit without features the second, unless X is given.
 
     Parameters
     ----------
     model, X, columns : as in :func:`features`
-    probability, truth : as in :func:`latent`
-    axes : array of two matplotlib Axes, optional
+    probability, truth, part : as in :func:`latent`
+    axes : array of matplotlib Axes, one for each panel, optional
         Where to draw; a new figure by default.
 
     Returns
     -------
-    array of two Axes
+    array of Axes, one for each panel
     """
-    posterior_of(model)
-    left, right = panels(axes, 1, 2, (11, 4.6), width_ratios=(1, 1.35))[0]
-    features(model, X, left, columns).set_title("Features", loc="left")
-    latent(model, right, probability, truth).set_title("Latent behavior", loc="left")
-    return np.array([left, right], dtype=object)
+    has_latent = "latent" in posterior_of(model)
+    has_features = X is not None or len(posterior_of(model).feature_names) > 1 or not has_latent
+    widths = [1.0] * has_features + [1.35] * has_latent
+    row = panels(axes, 1, len(widths), (4.7 * sum(widths), 4.6), width_ratios=widths)[0]
+    if has_features:
+        features(model, X, row[0], columns).set_title("Features", loc="left")
+    if has_latent:
+        latent(model, row[-1], probability, truth, part).set_title("Latent behavior", loc="left")
+    return np.asarray(row)
 
 
 def _values(model: DualViewMixture, X: Any) -> tuple[Array, list[str]]:

@@ -33,13 +33,14 @@ class Convergence(FitFacts):
         return scalars(self, n_anchors)
 
     def verdict(self) -> str:
-        """One paragraph: has it converged, and if not, what to do."""
-        return self._verdict[1]
+        """One paragraph: has it converged, and if not, what to do; and which chains failed, where some did."""
+        text = self.judged[1]
+        return text if self.failures is None else f"{text} {self.failures}"
 
     @property
     def converged(self) -> bool:
         """Whether every diagnostic is within its limits."""
-        return self._verdict[0]
+        return self.judged[0]
 
     def look(self) -> Look:
         """Whether all diagnostics are within the limits of the verdict, largest R̂ and least effective size."""
@@ -55,7 +56,8 @@ class Convergence(FitFacts):
         return diagnostics.table(self.few_scalars, brief=True)
 
     @cached_property
-    def _verdict(self) -> tuple[bool, str]:
+    def judged(self) -> tuple[bool, str]:
+        """Whether the draws have converged, and that in words, of the chains that came to their end."""
         if self.approximation is not None:
             return self.approximation.verdict()
         fixed = self.length is None or self.length.ended == "length"

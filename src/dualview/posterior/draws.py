@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior
 from dualview.checks import interval_ends
-from dualview.errors import InputError
+from dualview.errors import AbsentError, InputError
 from dualview.posterior.fresh import Base
 from dualview.units import Whitening
 
@@ -35,7 +35,7 @@ class NamedDraws:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         draws = self._tree["posterior"]
-        if name not in draws.data_vars:
+        if not isinstance(name, str) or name not in draws.data_vars:
             raise InputError(f"The posterior has no {name!r}; it has {', '.join(self.names)}.")
         return np.asarray(draws[name].values)
 
@@ -87,7 +87,12 @@ class NamedDraws:
     @property
     def latent_median(self) -> Array:
         """Posterior median of each user's latent behavior, (U,) or (U, q), over the draws that were kept whole."""
+        self._check_latent()
         return np.asarray(np.median(self.flat("latent"), axis=0))
+
+    def _check_latent(self) -> None:
+        if "latent" not in self:
+            raise AbsentError("This model was fitted without a behavior, so it has no latent behavior: call fit(X, behavior).")
 
     @property
     def latent_mean(self) -> Array:
@@ -96,6 +101,7 @@ class NamedDraws:
         It estimates the posterior mean, if that exists. For users without observations it need not: a cluster's spread has
         tails so heavy that averages differ from seed to seed. ``latent_median`` always exists.
         """
+        self._check_latent()
         if self.summary is not None:
             return np.asarray(self.summary["latent_mean"].values)
         return np.asarray(self.flat("latent").mean(axis=0))

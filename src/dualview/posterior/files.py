@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import xarray as xr
 
+from dualview.checks import file_path
 from dualview.errors import FileError
 from dualview.files.writing import check_place, write_whole
 
@@ -20,7 +21,7 @@ DIGEST = "content_digest"  # the attribute of the root that holds it
 
 def save(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
     """Write a tree to one file, with a digest of its content."""
-    target = Path(path)
+    target = file_path(path, "path")
     check_place(target)
     labelled = tree.copy()
     labelled.attrs |= {"format": FORMAT, "format_version": VERSION}
@@ -30,7 +31,7 @@ def save(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> xr.DataTree:
     """Read a tree that :func:`save` wrote; files of versions that kept no digest are read without that check."""
-    source = Path(path)
+    source = file_path(path, "path")
     tree = _opened(source)
     if tree.attrs.get("format") != FORMAT:
         raise FileError(f"{source} is a NetCDF file, but not a posterior written by dualview.")

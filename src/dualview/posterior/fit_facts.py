@@ -121,6 +121,15 @@ class FitFacts(NamedDraws):
             return None
         return Length(int(attrs["n_iterations"]), int(attrs["n_warmup"]), int(attrs["stride"]), attrs["ended"])
 
+    def with_failures(self, text: str) -> Self:
+        """The posterior with the chains that failed and were left out, in words."""
+        return self._with("failures", text)
+
+    @property
+    def failures(self) -> str | None:
+        """Which chains failed and were left out, why, and how far to trust the others; None if all came to their end."""
+        return self._tree.attrs.get("failures")
+
     def with_approximation(self, facts: ApproximationFacts) -> Self:
         """The posterior with what is known of the variational approximation that its draws come from."""
         return self._with("approximation", facts.to_json())
@@ -164,9 +173,14 @@ class FitFacts(NamedDraws):
 
     @property
     def latent_names(self) -> list[str]:
-        """Names of the numbers of a latent vector; one name without a meaning where there is one."""
-        coords = self._tree["posterior"].coords
-        return [str(name) for name in coords["function"].values] if "function" in coords else ["latent"]
+        """Names of the parts of a latent vector, with the behavior's before them where there are several behaviors.
+
+        One name without a meaning where a vector is one number; positions where a behavior has no names.
+        """
+        draws = self._tree["posterior"]
+        if "function" in draws.coords:
+            return [str(name) for name in draws.coords["function"].values]
+        return [str(part) for part in range(draws.sizes["function"])] if "function" in draws.sizes else ["latent"]
 
     @property
     def behavior(self) -> Behavior | None:

@@ -27,7 +27,7 @@ class PartitionEstimates(FitFacts):
         "vi", "binder": the partition that minimizes the posterior expected variation of information or Binder loss, found by a
         search. "dahl": the draw with the smallest squared distance to the similarity matrix (Dahl 2006).
         """
-        if method not in partitions.METHODS:
+        if not isinstance(method, str) or method not in partitions.METHODS:
             raise InputError(f"partition takes 'vi', 'binder' or 'dahl'; got {method!r}.")
         return self._estimated(method)[: self.n_users].copy()
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from dualview.checks import interval_ends, numbers
+from dualview.checks import draws_generator, interval_ends, numbers
 from dualview.errors import InputError
 from dualview.outcomes import NormalMixture, Parts
 from dualview.outcomes.normal import NO_DENSITY
@@ -108,7 +108,7 @@ class VectorMixture:
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent draws of each case, (n, cases, q)."""
-        rng = np.random.default_rng(seed)
+        rng = draws_generator(n, seed, self._n * self._n_dims)
         result = np.empty((n, self._n, self._n_dims))
         for cases, (log_weights, means, covariances) in self._batches():
             shape = means.shape[:2]
@@ -180,7 +180,7 @@ class WeightedDraws:
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent draws of each case, (n, cases) or (n, cases, q)."""
-        rng = np.random.default_rng(seed)
+        rng = draws_generator(n, seed, self._values[0].size)
         columns = [
             self._values[rng.choice(len(self._values), size=n, p=self._weights[:, i] / self._weights[:, i].sum()), i]
             for i in range(len(self))

@@ -8,7 +8,7 @@ import numpy as np
 from dualview.behaviors import Behavior, Likelihood, SeveralBehaviors
 from dualview.behaviors.ids import Rows
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
-from dualview.errors import InputError
+from dualview.errors import InputError, InputTypeError
 from dualview.model import Model
 from dualview.partitions.alpha import concentration, concentration_from_text
 from dualview.partitions.choice import partition_prior
@@ -71,6 +71,10 @@ def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | 
     fitted = post.behavior
     if behavior is not None and fitted is not None:
         behavior = _of_the_users(post, fitted, behavior)
+    if behavior is not None and not isinstance(behavior, Behavior):
+        raise InputTypeError(
+            f"behavior must be the observations of the fit, a {type(fitted).__name__} with outcomes; got {behavior!r:.80}."
+        )
     found = post.observations if behavior is None else behavior
     if found is None:
         raise InputError(

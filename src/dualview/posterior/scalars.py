@@ -33,7 +33,8 @@ def scalars(post: "FitFacts", n_anchors: int) -> dict[str, Array]:
     for name in post.names:
         if _own_name(name) == "group_effects":
             anchored |= _some_of(post, name, n_anchors)
-    return _common(post) | anchored | _of_users(*_users(post), n_anchors) | _of_agreement(post)
+    parts = post.latent_names if "latent" in post else []
+    return _common(post) | anchored | _of_users(*_users(post), n_anchors, parts) | _of_agreement(post)
 
 
 def _own_name(name: str) -> str:
@@ -69,15 +70,18 @@ def _users(post: "FitFacts") -> tuple[NDArray[np.integer], Array | None, NDArray
     return z, None if latent is None else latent.reshape(*z.shape, -1), places
 
 
-def _of_users(z: NDArray[np.integer], latent: Array | None, places: NDArray[np.integer], n_anchors: int) -> dict[str, Array]:
-    """Latent coefficients of some users, and whether users are together who are so in some draws only."""
+def _of_users(
+    z: NDArray[np.integer], latent: Array | None, places: NDArray[np.integer], n_anchors: int, parts: list[str]
+) -> dict[str, Array]:
+    """Latent coefficients of all users on average and of some, part by part, and whether users are together who are so in
+    some draws only."""
     result: dict[str, Array] = {}
     if latent is not None:
-        result["mean latent"] = latent.mean(axis=(2, 3))
+        means, single = latent.mean(axis=2), len(parts) == 1
+        result |= {"mean latent" if single else f"mean latent[{part}]": means[..., d] for d, part in enumerate(parts)}
         for i in np.unique(np.linspace(0, len(places) - 1, min(len(places), n_anchors)).astype(int)):
-            for d in range(latent.shape[3]):
-                name = f"latent[{places[i]}]" if latent.shape[3] == 1 else f"latent[{places[i]}, {d}]"
-                result[name] = latent[:, :, i, d]
+            for d, part in enumerate(parts):
+                result[f"latent[{places[i]}]" if single else f"latent[{places[i]}, {part}]"] = latent[:, :, i, d]
     for i, j in anchor_pairs(z.reshape(-1, z.shape[2])):
         together = (z[..., i] == z[..., j]).astype(float)
         if np.ptp(together) > 0:

@@ -6,7 +6,7 @@ so have ``codes`` (user, category), the levels of nominal columns. The ends of c
 ``low`` and ``high``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,13 @@ _OF_DATA = ("observed_data", "expected", "posterior_predictive", "log_likelihood
 GROUPS = ("observed_data", "constant_data", *_OF_DRAWS, *_OF_PRIOR)
 
 
+def _are_names(given: Any, known: Iterable[str]) -> bool:
+    """Whether these are some names in a list, or None for all."""
+    if given is None:
+        return True
+    return isinstance(given, list | tuple | set | dict) and all(isinstance(name, str) and name in known for name in given)
+
+
 @dataclass(frozen=True)
 class Asked:
     """What is asked of a tree.
@@ -64,9 +71,9 @@ class Asked:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.groups, str) or not set(self.groups or ()) <= set(GROUPS):
+        if not _are_names(self.groups, GROUPS):
             raise InputError(f"groups must be a list of names among {', '.join(GROUPS)}; got {self.groups!r}.")
-        if isinstance(self.variables, str) or not set(self.variables or ()) <= set(_VARIABLES):
+        if not _are_names(self.variables, _VARIABLES):
             raise InputError(f"variables must be a list of names among {', '.join(_VARIABLES)}; got {self.variables!r}.")
         for name in ("n_draws", "n_observations"):
             if getattr(self, name) is not None:

@@ -21,7 +21,8 @@ def diagnostics_section(post: Posterior, called: Vocabulary = THREADS) -> dict[s
     scalars = post.scalars(_ANCHORS)
     table = diagnostics.table(scalars, brief=True)
     worst = table["r_hat"].sort_values(ascending=False, na_position="first").index
-    chosen = [*(name for name in _FIRST if name in table.index), *(name for name in worst if name not in _FIRST)][:_MOST_ROWS]
+    first = [name for usual in _FIRST for name in table.index if str(name).split("[")[0] == usual]
+    chosen = [*first, *(name for name in worst if name not in first)][: max(_MOST_ROWS, len(first))]
     rows = []
     for name in chosen:
         row = table.loc[name]
@@ -56,8 +57,10 @@ def _readable(name: str, post: Posterior, called: Vocabulary) -> str:
         return plain[name]
     if one := re.fullmatch(r"latent\[(\d+)\]", name):
         return f"{called.power} of {post.user_ids[int(one[1])]}"
-    if part := re.fullmatch(r"latent\[(\d+), (\d+)\]", name):
-        return f"{post.latent_names[int(part[2])]} of {post.user_ids[int(part[1])]}"
+    if mean := re.fullmatch(r"mean latent\[(.+)\]", name):
+        return f"mean {called.power} of {mean[1]}"
+    if part := re.fullmatch(r"latent\[(\d+), (.+)\]", name):
+        return f"{part[2]} of {post.user_ids[int(part[1])]}"
     if pair := re.fullmatch(r"users (\d+) and (\d+) together", name):
         return f"{post.user_ids[int(pair[1])]} and {post.user_ids[int(pair[2])]} in one role"
     if cell := re.fullmatch(r"features\.cells\[(\d+)\]", name):

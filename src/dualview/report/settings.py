@@ -2,14 +2,21 @@
 
 import json
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from dualview._version import __version__
+from dualview.columns import Column
 from dualview.errors import FileError
 from dualview.report.extras import read_json
+from dualview.report.numbers import share
 from dualview.runs.run import Request
 from dualview.settings import AnswerSettings, column_option_name, command_words, defaults, option_words
+
+_MOST_COLUMNS = 60  # of a table of users that have a row
+_MOST_LEVELS = 6
+_LEVEL = 24  # letters of a level
 
 
 def settings_section(folder: Path, forum: dict[str, Any]) -> dict[str, Any]:
@@ -17,7 +24,7 @@ def settings_section(folder: Path, forum: dict[str, Any]) -> dict[str, Any]:
     manifest = read_json(folder / "manifest.json") or {}
     made_with = manifest.get("made_with", {})
     digests = {name: value for name, value in made_with.items() if _is_digest(value)}
-    plain = {name: value for name, value in made_with.items() if name not in digests}
+    plain = {name: value for name, value in made_with.items() if name not in digests and name != "columns"}
     return {
         "command": _command(folder, forum),
         "tables": [
@@ -28,8 +35,39 @@ def settings_section(folder: Path, forum: dict[str, Any]) -> dict[str, Any]:
             ("Versions", _rows(manifest.get("versions", {}))),
             ("Digests of the data (SHA-256, shortened)", [(n, v.removeprefix("sha256:")[:16]) for n, v in digests.items()]),
         ],
+        "columns": columns_table(made_with.get("columns") or [], folder),
         "reporter": __version__,
     }
+
+
+def columns_table(columns: Any, folder: Path) -> dict[str, Any] | None:
+    """What the columns of a table of users are, a row each: kind, units or levels, share of missing cells; None without any.
+
+    Of very many columns the first, and how many there are of each kind among the others.
+    """
+    try:
+        found = [Column.from_json(column) for column in columns]
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise FileError(f"{folder / 'manifest.json'} is damaged: its columns cannot be read ({error}).") from error
+    rows = [
+        {"name": column.name, "kind": column.kind, "details": _details(column), "missing": share(column.missing)}
+        for column in found[:_MOST_COLUMNS]
+    ]
+    kinds = Counter(column.kind for column in found[_MOST_COLUMNS:])
+    more = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
+    return {"rows": rows, "more": f"{kinds.total():,} more columns: {more}" if more else None} if rows else None
+
+
+def _details(column: Column) -> str:
+    """The unit, the scale, the levels or the sources of a column, in a few words."""
+    if column.levels:
+        shown = [level if len(level) <= _LEVEL else f"{level[: _LEVEL - 1]}…" for level in column.levels[:_MOST_LEVELS]]
+        more = f", … ({len(column.levels)} in all)" if len(column.levels) > _MOST_LEVELS else ""
+        return (" < " if column.kind == "ordinal" else ", ").join(shown) + more
+    if column.sources:
+        return f"ends in {' and '.join(str(name) for name in column.sources if name is not None)}"
+    parts = [] if column.step is None else [f"steps of {column.step:g}"]
+    return ", ".join([*parts, *(["on the scale of log(1 + x)"] if column.scale == "log1p" else [])])
 
 
 def _command(folder: Path, forum: dict[str, Any]) -> str | None:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from dualview.chains.run_folder import check_not_newer
 from dualview.columns import read_columns_file
-from dualview.errors import ConvergenceWarning, DegenerateError, FileError, InputError
+from dualview.errors import ConvergenceWarning, FileError, InputError
 from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import make_folder, write_whole
 from dualview.inputs.answers import OBSERVATIONS, Answers, check_options, read_answers
@@ -28,7 +28,7 @@ from dualview.partitions.alpha import concentration_from_text
 from dualview.partitions.choice import partition_process
 from dualview.posterior import Posterior, crossings, load
 from dualview.posterior.certainty import certainty_text
-from dualview.posterior.profiles import table_profile
+from dualview.posterior.profiles import mean_latent, table_profile
 from dualview.runs.about_answers import write_about
 from dualview.runs.streams import kept_streams
 from dualview.settings import AnswerSettings, Columns, Settings, check_values, setting_names
@@ -208,9 +208,6 @@ def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request,
             model.fit(features, behavior)
     except KeyboardInterrupt as error:
         raise KeyboardInterrupt(f"{str(error) or 'what was made is saved'}; to continue: {resume_command(folder)}") from None
-    except DegenerateError as error:
-        advice = f" To continue the other chains: {resume_command(folder)}" if request.settings.n_chains > 1 else ""
-        raise DegenerateError(f"{error}{advice}") from error
     except InputError as error:
         if not started and not (folder / "manifest.json").exists():
             (folder / "request.json").unlink(missing_ok=True)
@@ -356,10 +353,16 @@ def _profile(post: Posterior, model: DualViewMixture, cluster: int, membership: 
     if post.cells is not None and post.codebook is not None:
         profile |= table_profile(post.codebook, post.cells.take(members))
     if "latent" in post:
-        draws = post.flat("latent")[:, members].mean(axis=1)
-        low, median, high = np.quantile(draws, [0.025, 0.5, 0.975])
-        profile["latent"] = {"median": float(median), "low": float(low), "high": float(high)}
+        profile["latent"] = _latent_of(post, members)
     return profile
+
+
+def _latent_of(post: Posterior, members: Any) -> dict[str, Any]:
+    """The mean latent coefficient of a cluster's users with its interval; by name, where each user has several."""
+    draws = post.flat("latent").reshape(-1, post.n_users, len(post.latent_names))
+    found = [mean_latent(draws[..., part], members) for part in range(draws.shape[2])]
+    texts = [{"median": mean.median, "low": mean.low, "high": mean.high} for mean in found]
+    return texts[0] if len(texts) == 1 else dict(zip(post.latent_names, texts, strict=True))
 
 
 def _table_text(cluster: dict[str, Any]) -> str:
@@ -387,8 +390,7 @@ def summary_text(summary: dict[str, Any]) -> str:
     for cluster in summary["clusters"]:
         line = f"  cluster {cluster['cluster']}: {cluster['size']} users, such as {', '.join(cluster['typical_users'])}"
         if "latent" in cluster:
-            latent = cluster["latent"]
-            line += f"; latent {latent['median']:.4g} ({latent['low']:.4g} to {latent['high']:.4g})"
+            line += _latent_text(cluster["latent"])
         if "feature_means" in cluster:
             line += "; " + ", ".join(f"{name} {mean:.4g}" for name, mean in cluster["feature_means"].items())
         line += _table_text(cluster)
@@ -397,6 +399,14 @@ def summary_text(summary: dict[str, Any]) -> str:
     verdict = verdict.replace("(max_time, max_draws)", "(--max-time, --max-draws)")
     certain = [text for name in ("certainty", "agreement") if (text := summary[name]) is not None]
     return "\n".join([*lines, *certain, verdict.replace("plots.traces", "the pictures of 'dualview plot'")])
+
+
+def _latent_text(latent: dict[str, Any]) -> str:
+    """The latent coefficient of a cluster, or each of them by name."""
+    single = set(latent) == {"median", "low", "high"} and not isinstance(latent["median"], dict)
+    named = {"latent": latent} if single else {f"latent {name}": mean for name, mean in latent.items()}
+    texts = [f"{name} {mean['median']:.4g} ({mean['low']:.4g} to {mean['high']:.4g})" for name, mean in named.items()]
+    return "; " + ", ".join(texts)
 
 
 def _length_text(length: dict[str, Any] | None) -> str:
@@ -429,7 +439,7 @@ def plot_run(folder: Path) -> list[Path]:
     if post.codebook is not None and any(column.levels for column in post.codebook.columns if column.kind != "ignore"):
         pictures["levels"] = lambda: plots.levels(post)[0]
     if "latent" in post:
-        pictures["latent"] = lambda: plots.latent(model)
+        pictures["latent"] = lambda: _latent_picture(model)
     make_folder(folder / "plots")
     written = []
     for name, draw in pictures.items():
@@ -440,3 +450,15 @@ def plot_run(folder: Path) -> list[Path]:
         write_whole(folder / "plots" / f"{name}.png", content.getvalue())
         written.append(folder / "plots" / f"{name}.png")
     return written
+
+
+def _latent_picture(model: DualViewMixture) -> Any:
+    """A panel for each part of the latent vectors, one above the other."""
+    from dualview import plots
+    from dualview.plots.canvas import panels
+
+    n_parts = len(model.posterior_.latent_names)
+    column = panels(None, n_parts, 1, (6.4, 4.8 * n_parts))[:, 0]
+    for part, ax in enumerate(column):
+        plots.latent(model, ax, part=part)
+    return column[0]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.checks import positive_number
+from dualview.checks import file_path, positive_number
 from dualview.errors import FileError, InputError
 from dualview.shards.blocks import ThreadBlock, UserBlock, read_members, read_threads, read_users
 
@@ -159,7 +159,7 @@ class Shards:
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, cache: float | None = None) -> None:
-        self.folder = Path(folder).absolute()
+        self.folder = file_path(folder, "folder").absolute()
         self.cache = None if cache is None else positive_number(cache, "cache")
         self.manifest = self._manifest()
         self._check_files()
