@@ -104,6 +104,16 @@ def compare(
     >>> table.index[0], list(table.columns[:3])
     ('dual', ['elpd', 'se', 'p'])
     """
+    scores = scores_of(models, behavior, by=by, folds=folds)
+    ranked = sorted(scores, key=lambda name: -scores[name].total)
+    rows = {name: _row(scores[name], scores[ranked[0]], by) for name in ranked}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def scores_of(
+    models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: str = "observation", folds: int | None = None
+) -> dict[str, Scores]:
+    """The scores that ``compare`` adds up, by name of the model; the same observations, in the same order, for all."""
     _check_models(models)
     if by not in _SCORED:
         raise InputError(f"by must be {' or '.join(map(repr, _SCORED))}; got {by!r}.")
@@ -113,13 +123,9 @@ def compare(
     _check_scored_alike({name: part.scored_as for name, part in behaviors.items()})
     _check_same({name: np.asarray(part.observed) for name, part in behaviors.items()})
     _check_draws({name: model.posterior_.n_chains * model.posterior_.n_draws for name, model in models.items()})
-    if folds is None:
-        scores = {name: _SCORED[by](model, behaviors[name]) for name, model in models.items()}
-    else:
-        scores = _fold_scores(models, behaviors, folds)
-    ranked = sorted(scores, key=lambda name: -scores[name].total)
-    rows = {name: _row(scores[name], scores[ranked[0]], by) for name in ranked}
-    return pd.DataFrame.from_dict(rows, orient="index")
+    if folds is not None:
+        return _fold_scores(models, behaviors, folds)
+    return {name: _SCORED[by](model, behaviors[name]) for name, model in models.items()}
 
 
 def _check_models(models: Any) -> None:

@@ -1,8 +1,8 @@
 """How much the observations of a fit tell about each other: the dependence of scores that share users.
 
 Given all other observations, i and j tell about each other g_ij = ln p(y_i, y_j) − ln p(y_i) − ln p(y_j), their pointwise
-mutual information: by so much the score of i would be lower without j, and that of j without i. A sum of leave-one-out scores differs
-from its expected value by a sum over observations and one over pairs; Σ g_ij² is the variance of the second.
+mutual information: by so much the score of i would be lower without j, and that of j without i. A sum of leave-one-out scores
+differs from its expected value by a sum over observations and one over pairs; Σ g_ij² is the variance of the second.
 """
 
 from typing import NamedTuple
