@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from arviz_stats import loo
 from scipy.special import log_expit, logsumexp
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import dualview as dv
 from checks import ACCEPT
@@ -183,7 +183,7 @@ def test_what_normal_outcomes_tell_about_each_other() -> None:
 
 @pytest.mark.parametrize("n_threads", [8, 30])  # fewer than unknowns, and more
 def test_threads_tell_about_each_other_through_users(n_threads: int) -> None:
-    """Twelve threads of their own users tell nothing about each other, given the clusters' means only a little."""
+    """The joint distribution of threads is that of the model, and conditional ones are those of the scores."""
     rng = np.random.default_rng(9)
     rows = np.arange(n_threads)
     threads = dv.SharedOutcome(rng.dirichlet(np.ones(6), n_threads), rng.standard_normal(n_threads), intercept=True)
@@ -202,6 +202,41 @@ def test_threads_tell_about_each_other_through_users(n_threads: int) -> None:
     some, other = left_out.joint(prior, params, rows[::3])
     np.testing.assert_allclose(some, precision[::3, ::3])
     np.testing.assert_allclose(other, pull[::3])
+
+
+def standardized_errors(rng: np.random.Generator) -> list[float]:
+    """(difference − truth) / error of two normal models of 60 threads of 40 users, with known noise; and without pairs."""
+    z = rng.permutation(np.arange(40) % 5)
+    latent = 25.0 * z + 5.0 * rng.standard_normal(40)
+
+    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+        takes_part = rng.random((n, 40)) < 0.1
+        takes_part[np.arange(n), rng.integers(0, 40, n)] = True
+        participation = takes_part / takes_part.sum(axis=1, keepdims=True)
+        return participation, participation @ latent - 50.0 + np.sqrt(5.0) * rng.standard_normal(n)
+
+    (threads, y), (new, y_new) = draw(60), draw(500)
+    found = []
+    for prior in (25.0 * np.eye(40) + 35.0**2 * (z[:, None] == z), 35.0**2 * np.eye(40)):
+        precision = np.linalg.inv(threads @ prior @ threads.T + 5.0 * np.eye(60))
+        pull, across = precision @ y, new @ prior @ threads.T
+        variance = 5.0 + np.einsum("ij,ij->i", new @ prior, new) - np.einsum("ij,ij->i", across @ precision, across)
+        scores = norm(y - pull / np.diagonal(precision), np.diagonal(precision) ** -0.5).logpdf(y)
+        expected = norm(across @ pull, np.sqrt(variance)).logpdf(y_new).mean()
+        found.append((scores, mutual_information(precision, pull), 60 * expected))
+    (one, g_one, true_one), (other, g_other, true_other) = found
+    terms, common = one - other, shared_variance(Influence(g_one, g_one, 60), Influence(g_other, g_other, 60))
+    away = terms.sum() - (true_one - true_other)
+    return [away / comparison._error(terms, common), away / comparison._error(terms, 0.0)]
+
+
+def test_errors_know_that_threads_share_users() -> None:
+    """Over 100 worlds, standardized errors have a standard deviation of one; without pairs it is nearly two."""
+    rng = np.random.default_rng(11)
+    ours, independent = np.std([standardized_errors(rng) for _ in range(100)], axis=0)
+    assert ours == pytest.approx(1.0, abs=ACCEPT / np.sqrt(200))
+    assert ours < 1.2
+    assert independent > 1.5
 
 
 def test_draws_tell_what_closed_forms_do() -> None:
