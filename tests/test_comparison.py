@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from arviz_stats import loo
 from scipy.special import log_expit, logsumexp
+from scipy.stats import multivariate_normal, norm
 
 import dualview as dv
 from checks import ACCEPT
 from dualview import comparison
+from dualview.behaviors.records import LatentPrior
 from dualview.comparison import (
     _is_sure,
     _relative_efficiency,
@@ -21,6 +23,8 @@ from dualview.comparison import (
     standing,
     user_scores,
 )
+from dualview.posterior.influence import Influence, mutual_information, shared_variance
+from dualview.posterior.left_out import left_out_pairs
 
 USER = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
 PRIOR = dv.GaussianPrior(0.3, 0.5)
@@ -66,9 +70,12 @@ def test_table_adds_up_the_scores() -> None:
     n = len(behind)
     row = table.loc[second]
     assert row["difference"] == pytest.approx(behind.sum())
-    assert row["difference_se"] == pytest.approx(np.sqrt(n / (n - 1) * ((behind - behind.mean()) ** 2).sum()))
+    shared = shared_variance(scores[first].influence, scores[second].influence)
+    assert row["difference_se"] == pytest.approx(np.sqrt(n / (n - 1) * ((behind - behind.mean()) ** 2).sum() + shared))
     assert row["elpd"] == pytest.approx(scores[second].elpd.sum())
-    assert row["se"] == pytest.approx(np.sqrt(n) * scores[second].elpd.std())
+    own = shared_variance(scores[second].influence)
+    assert own > 0.0
+    assert row["se"] == pytest.approx(np.sqrt(n * scores[second].elpd.var(ddof=1) + own))
 
 
 def autoregressive(rho: float, shape: tuple[int, ...]) -> np.ndarray:
@@ -126,6 +133,8 @@ def test_constant_likelihoods_and_short_chains_have_scores() -> None:
 def test_unsure_scores_are_no_ranking() -> None:
     assert standing(0.0, 0.0) == "best"
     assert standing(9.0, 1.0) == "clearly behind"
+    assert standing(3.9, 0.1) == "not distinguishable from the best"  # models much alike, whose errors are not normal
+    assert standing(9.0, 1.0, few=True) == standing(9.0, 5.0) == "not distinguishable from the best"
     assert standing(0.0, 0.0, unsure=True) == "highest score, uncertain"
     assert standing(9.0, 1.0, unsure=True) == "rank uncertain"
 
@@ -150,6 +159,141 @@ def test_notes_tell_unsure_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     worse = table(good=good - 9.0, bad=bad)
     assert worse.loc["bad", "note"].startswith("highest score, uncertain")
     assert worse.loc["good", "note"] == "rank uncertain"
+
+
+def test_what_normal_outcomes_tell_about_each_other() -> None:
+    """ln p(y_i, y_j | rest) − ln p(y_i | rest) − ln p(y_j | rest), from conditional distributions."""
+    rng = np.random.default_rng(8)
+    root, y = rng.standard_normal((5, 7)), rng.standard_normal(5)
+    covariance = root @ root.T
+    precision = np.linalg.inv(covariance)
+    found = mutual_information(precision, precision @ y)
+
+    def log_density(own: list[int], given: list[int]) -> float:
+        gain = covariance[np.ix_(own, given)] @ np.linalg.inv(covariance[np.ix_(given, given)])
+        spread = covariance[np.ix_(own, own)] - gain @ covariance[np.ix_(given, own)]
+        return float(multivariate_normal(gain @ y[given], spread).logpdf(y[own]))
+
+    rest = [0, 2, 4]
+    wanted = log_density([1, 3], rest) - log_density([1], rest) - log_density([3], rest)
+    assert found[1, 3] == pytest.approx(wanted)
+    np.testing.assert_allclose(found, found.T)
+    np.testing.assert_array_equal(np.diagonal(found), 0.0)
+
+
+@pytest.mark.parametrize("n_threads", [8, 30])  # fewer than unknowns, and more
+def test_threads_tell_about_each_other_through_users(n_threads: int) -> None:
+    """The joint distribution of threads is that of the model, and conditional ones are those of the scores."""
+    rng = np.random.default_rng(9)
+    rows = np.arange(n_threads)
+    threads = dv.SharedOutcome(rng.dirichlet(np.ones(6), n_threads), rng.standard_normal(n_threads), intercept=True)
+    left_out = threads.left_out()
+    prior = LatentPrior(
+        np.zeros(6, dtype=int), np.zeros((1, 1)), np.ones((1, 1, 1)), np.zeros(1), np.ones((1, 1)), np.zeros((6, 1))
+    )
+    params = {"noise_precision": 2.0, "coefficients": np.zeros(1)}
+    precision, pull = left_out.joint(prior, params, rows)
+    laws = left_out.laws(prior, params, np.zeros((6, 1)))
+    np.testing.assert_allclose(np.diagonal(precision) ** -0.5, laws.sds)
+    np.testing.assert_allclose(threads.observed - pull / np.diagonal(precision), laws.locations)
+    design = np.hstack([threads.participation @ np.eye(6), left_out._covariates])
+    spread = np.block([[np.eye(6) + 1.0, np.zeros((6, 1))], [np.zeros((1, 6)), np.eye(1)]])
+    np.testing.assert_allclose(np.linalg.inv(precision), design @ spread @ design.T + np.eye(n_threads) / 2.0)
+    some, other = left_out.joint(prior, params, rows[::3])
+    np.testing.assert_allclose(some, precision[::3, ::3])
+    np.testing.assert_allclose(other, pull[::3])
+
+
+def standardized_errors(rng: np.random.Generator) -> list[float]:
+    """(difference − truth) / error of two normal models of 60 threads of 40 users, with known noise; and without pairs."""
+    z = rng.permutation(np.arange(40) % 5)
+    latent = 25.0 * z + 5.0 * rng.standard_normal(40)
+
+    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+        takes_part = rng.random((n, 40)) < 0.1
+        takes_part[np.arange(n), rng.integers(0, 40, n)] = True
+        participation = takes_part / takes_part.sum(axis=1, keepdims=True)
+        return participation, participation @ latent - 50.0 + np.sqrt(5.0) * rng.standard_normal(n)
+
+    (threads, y), (new, y_new) = draw(60), draw(500)
+    found = []
+    for prior in (25.0 * np.eye(40) + 35.0**2 * (z[:, None] == z), 35.0**2 * np.eye(40)):
+        precision = np.linalg.inv(threads @ prior @ threads.T + 5.0 * np.eye(60))
+        pull, across = precision @ y, new @ prior @ threads.T
+        variance = 5.0 + np.einsum("ij,ij->i", new @ prior, new) - np.einsum("ij,ij->i", across @ precision, across)
+        scores = norm(y - pull / np.diagonal(precision), np.diagonal(precision) ** -0.5).logpdf(y)
+        expected = norm(across @ pull, np.sqrt(variance)).logpdf(y_new).mean()
+        found.append((scores, mutual_information(precision, pull), 60 * expected))
+    (one, g_one, true_one), (other, g_other, true_other) = found
+    terms, common = one - other, shared_variance(Influence(g_one, g_one, 60), Influence(g_other, g_other, 60))
+    away = terms.sum() - (true_one - true_other)
+    return [away / comparison._error(terms, common), away / comparison._error(terms, 0.0)]
+
+
+def test_errors_know_that_threads_share_users() -> None:
+    """Over 100 worlds, standardized errors have a standard deviation of one; without pairs it is nearly two."""
+    rng = np.random.default_rng(11)
+    ours, independent = np.std([standardized_errors(rng) for _ in range(100)], axis=0)
+    assert ours == pytest.approx(1.0, abs=ACCEPT / np.sqrt(200))
+    assert ours < 1.2
+    assert independent > 1.5
+
+
+def test_draws_tell_what_closed_forms_do() -> None:
+    """Where the outcomes are jointly normal, covariances of draws with leverages estimate the same variance."""
+    forum = dv.datasets.agreement(12, 60, seed=1)
+    threads = dv.SharedOutcome(forum.participation, forum.outcome)
+    model = dv.DualViewMixture(1, n_warmup=200, n_draws=2000, n_chains=2).fit(None, threads)
+    first, second = left_out_pairs(model.posterior_, threads, np.arange(60))
+    exact = shared_variance(Influence(first, second, 60))
+    given = log_likelihoods(model)
+    assert shared_variance(comparison._influence(model.posterior_, threads, given, None)) == pytest.approx(exact, rel=0.3)
+    assert shared_variance(Influence.of_draws(given)) != pytest.approx(exact, rel=0.3)
+
+
+def test_pairs_of_many_observations_are_sampled() -> None:
+    """Independent likelihoods share nothing; common ones share a variance that grows with the number of pairs."""
+    rng = np.random.default_rng(10)
+    common = rng.standard_normal((2, 400, 1))
+    values = 0.1 * common + np.zeros((1, 1, 1500))
+    assert shared_variance(Influence.of_draws(values)) == pytest.approx(1500 * 1499 * 0.01**2, rel=0.2)
+    alone = shared_variance(Influence.of_draws(0.1 * rng.standard_normal((2, 400, 1500))))
+    assert alone < 0.01 * 1500 * 1499 * 0.01**2
+
+
+def test_folds_fit_again() -> None:
+    observations = behavior("normal")
+    models = {"one": fit(observations, 0, 100), "other": fit(observations, 5, 100)}
+    table = dv.compare(models, folds=3)
+    assert table["unsure"].tolist() == [0, 0]
+    by_hand = 0.0
+    for training, held_out in observations.split(3):
+        again = fit(training, 0, 100)
+        by_hand += float(again.predict_outcome(held_out).log_density(held_out.outcome).sum())
+    assert table.loc["one", "elpd"] == pytest.approx(by_hand)
+    for folds in (1, 2.5, True, "5", 13):
+        with pytest.raises(dv.errors.InputError, match="folds must be"):
+            dv.compare(models, folds=folds)
+    with pytest.raises(dv.errors.InputError, match='folds=3\\) goes with by="observation"'):
+        dv.compare(models, by="user", folds=3)
+    loaded = dv.DualViewMixture.from_posterior(models["one"].posterior_)
+    loaded.posterior_ = type(loaded.posterior_)(loaded.posterior_.tree)
+    with pytest.raises(dv.errors.InputError, match="'loaded' came from a file or from shards"):
+        dv.compare({"one": models["one"], "loaded": loaded}, observations, folds=3)
+
+
+def test_what_is_no_dict_of_fits_is_refused() -> None:
+    model = dv.DualViewMixture()
+    with pytest.raises(dv.errors.InputError, match=r"by name, such as compare.*; got a list"):
+        dv.compare([model, model])
+    with pytest.raises(dv.errors.InputError, match=r"by name, such as compare.*; got 'x'"):
+        dv.compare("x")
+    with pytest.raises(dv.errors.InputError, match="got None"):
+        dv.compare(None)
+    with pytest.raises(dv.errors.InputError, match="'a' is a DualViewMixture, which is not fitted: call fit first"):
+        dv.compare({"a": model, "b": model})
+    with pytest.raises(dv.errors.InputError, match="'a' is 3"):
+        dv.compare({"a": 3, "b": model})
 
 
 def test_bad_requests() -> None:

@@ -280,8 +280,14 @@ def summary(run: Path, *, json: bool = False) -> None:
     print(dumps(found, indent=2) if json else summary_text(found))
 
 
-def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "observation", out: Path | None = None) -> None:
-    """Rank runs on the same threads or answers by leave-one-out scores (PSIS-LOO).
+def compare(
+    runs: tuple[Path, ...],
+    *,
+    by: Literal["observation", "user"] = "observation",
+    folds: int | None = None,
+    out: Path | None = None,
+) -> None:
+    """Rank runs on the same threads or answers by leave-one-out scores (PSIS-LOO), or by refits.
 
     elpd is the sum of the scores (higher is better), behind is the difference from the best run, and unsure is the number of
     threads or answers with an unreliable score. Reports of the runs will show the table.
@@ -295,6 +301,9 @@ def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "obs
     by
         What is left out: one observation (a thread or an answer), or all observations of a user, who is then predicted like a
         new user. Scores by user are printed; they are written to a file only with --out.
+    folds
+        Fit every run again this many times, each time without one part of the threads or answers, and score that part. It
+        takes as many times longer; no score is unsure.
     out
         File to write the table to, as JSON, or - for standard output; comparison.json in the folder of each run by default.
     """
@@ -302,7 +311,7 @@ def compare(runs: tuple[Path, ...], *, by: Literal["observation", "user"] = "obs
 
     if out is not None:
         check_place(out)
-    ranking = rank_runs(runs, by)
+    ranking = rank_runs(runs, by, folds)
     _tell(ranking.text(), out)
     if by == "user" and out is None:
         return

@@ -1,8 +1,9 @@
-"""Which of several fits predicts best: leave-one-out scores over observations, by Pareto-smoothed importance sampling.
+"""Which of several fits predicts best: leave-one-out scores by Pareto-smoothed importance sampling, or scores of refits.
 
 log likelihoods (chain, draw, n) of n observations.
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,11 +13,16 @@ from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors import SeveralBehaviors
+from dualview.behaviors import Behavior, SeveralBehaviors
+from dualview.behaviors.base import fold_positions
 from dualview.behaviors.records import Forecast
-from dualview.errors import InputError
+from dualview.checks import whole_number
+from dualview.errors import ConvergenceWarning, InputError
+from dualview.inputs.fits import fit_again
 from dualview.mixture import DualViewMixture
-from dualview.posterior.left_out import left_out_densities
+from dualview.posterior import Posterior
+from dualview.posterior.influence import Influence, leverages, sampled_rows, shared_variance
+from dualview.posterior.left_out import left_out_densities, left_out_pairs
 from dualview.posterior.left_out_users import user_densities
 
 Array = NDArray[np.float64]
@@ -27,33 +33,42 @@ _UNSURE = (
 )
 _FINITE_VARIANCE = 0.5
 _SMALL_ERROR = 0.02  # of a score, in nats
+SMALL = 4.0  # a difference of elpd below which errors are not normal, and models much alike (Sivula and others 2025)
+_FEW_USERS = 100
 
 
 class Scores(NamedTuple):
-    """Leave-one-out scores of n observations, or users.
+    """Scores of n observations, or users, each left out of the fit that predicts it.
 
     elpd (n,): log density of each given all others. lppd (n,): given all. shape (n,): of the Pareto distribution in the tail
-    of its importance ratios. unsure (n,): whether the score is unreliable.
+    of its importance ratios. unsure (n,): whether the score is unreliable. influence: of the n on each other.
     """
 
     elpd: Array
     lppd: Array
     shape: Array
     unsure: NDArray[np.bool_]
+    influence: Influence
 
     @property
     def total(self) -> float:
         return float(self.elpd.sum())
 
 
-def compare(models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: str = "observation") -> pd.DataFrame:
-    """Rank fits to the same data by leave-one-out cross-validation.
+def compare(
+    models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: str = "observation", folds: int | None = None
+) -> pd.DataFrame:
+    """Rank fits to the same data by cross-validation: leave-one-out from the draws, or with refits in folds.
 
-    The scores are computed from the draws without fitting again (PSIS-LOO): the score of an observation is its log density
-    given all others. Latent coefficients are integrated out before draws are weighted, so that no observation is predicted by
-    a coefficient that it has influenced. Every fit must be to the same observations with the same outcomes. Draws of a chain
-    are dependent: each tail is smoothed with its own relative effective sample size. With several behaviors the observations
-    of all of them count.
+    By default the scores are computed from the draws without fitting again (PSIS-LOO): the score of an observation is its log
+    density given all others. Latent coefficients are integrated out before draws are weighted, so that no observation is
+    predicted by a coefficient that it has influenced. Every fit must be to the same observations with the same outcomes. Draws
+    of a chain are dependent: each tail is smoothed with its own relative effective sample size. With several behaviors the
+    observations of all of them count.
+
+    Observations that share users are not independent evidence. Standard errors contain what the observations of a fit owe to
+    each other, as its draws show it. A fit is "clearly behind" if the difference is more than two standard errors and at least
+    four.
 
     Parameters
     ----------
@@ -63,7 +78,11 @@ def compare(models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: 
     by : "observation" or "user"
         What is left out. "user": all observations of a user, predicted from the user's features and the other users' data. This
         is the score that matters for future users. With many observations per user, importance sampling is unreliable, and
-        many users are then unsure.
+        many users are then unsure. No fit is called clearly behind with fewer than 100 users.
+    folds : int, optional
+        Fit every model again this many times, each time without one of as many parts of the observations, and score those. It
+        takes as many times longer, and no score is unsure. The fits must have been made in this session: a file has not all
+        settings.
 
     Returns
     -------
@@ -85,18 +104,47 @@ def compare(models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: 
     >>> table.index[0], list(table.columns[:3])
     ('dual', ['elpd', 'se', 'p'])
     """
-    if len(models) < 2:
-        raise InputError(f"compare takes two or more fitted models, by name; got {len(models)}.")
+    scores = scores_of(models, behavior, by=by, folds=folds)
+    ranked = sorted(scores, key=lambda name: -scores[name].total)
+    rows = {name: _row(scores[name], scores[ranked[0]], by) for name in ranked}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def scores_of(
+    models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: str = "observation", folds: int | None = None
+) -> dict[str, Scores]:
+    """The scores that ``compare`` adds up, by name of the model; the same observations, in the same order, for all."""
+    _check_models(models)
     if by not in _SCORED:
         raise InputError(f"by must be {' or '.join(map(repr, _SCORED))}; got {by!r}.")
+    if folds is not None and by != "observation":
+        raise InputError(f'Folds are parts of the observations: compare(models, folds={folds!r}) goes with by="observation".')
     behaviors = {name: _observations(model, behavior) for name, model in models.items()}
     _check_scored_alike({name: part.scored_as for name, part in behaviors.items()})
     _check_same({name: np.asarray(part.observed) for name, part in behaviors.items()})
     _check_draws({name: model.posterior_.n_chains * model.posterior_.n_draws for name, model in models.items()})
-    scores = {name: _SCORED[by](model, behaviors[name]) for name, model in models.items()}
-    ranked = sorted(scores, key=lambda name: -scores[name].total)
-    rows = {name: _row(scores[name], scores[ranked[0]], f"{by}s") for name in ranked}
-    return pd.DataFrame.from_dict(rows, orient="index")
+    if folds is not None:
+        return _fold_scores(models, behaviors, folds)
+    return {name: _SCORED[by](model, behaviors[name]) for name, model in models.items()}
+
+
+def _check_models(models: Any) -> None:
+    wanted = 'compare takes fitted models by name, such as compare({"dual": dual, "single": single})'
+    if not isinstance(models, Mapping):
+        raise InputError(f"{wanted}; got {_named(models)}.")
+    if len(models) < 2:
+        raise InputError(f"compare takes two or more fitted models, by name; got {len(models)}.")
+    for name, model in models.items():
+        if isinstance(model, Posterior):
+            raise InputError(f"{wanted}; {name!r} is a posterior: give DualViewMixture.from_posterior(posterior).")
+        if not hasattr(model, "posterior_"):
+            fitted = ", which is not fitted: call fit first" if isinstance(model, DualViewMixture) else ""
+            raise InputError(f"{wanted}; {name!r} is {_named(model)}{fitted}.")
+
+
+def _named(given: Any) -> str:
+    """What was given in place of something else, in few words."""
+    return repr(given) if isinstance(given, str | int | float | None) else f"a {type(given).__name__}"
 
 
 def _observations(model: DualViewMixture, behavior: Any) -> Any:
@@ -145,7 +193,65 @@ def observation_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
     given = log_likelihoods(model, observations)
     integrated = left_out_densities(model.posterior_, observations)
     scores = leave_one_out(given if integrated is None else integrated)
-    return scores._replace(lppd=_mean_density(given))
+    influence = _influence(model.posterior_, observations, given, integrated)
+    return scores._replace(lppd=_mean_density(given), influence=influence)
+
+
+def _influence(post: Posterior, behavior: Any, given: Array, integrated: Array | None) -> Influence:
+    """Of observations on each other, from log likelihoods (chain, draw, n) given the draws, and with vectors integrated out.
+
+    Where outcomes are jointly normal: through the vectors, in closed form, and through clusters and parameters, by the
+    covariance of integrated likelihoods. Elsewhere: by the covariance of likelihoods that differ by locations only.
+    """
+    n = given.shape[2]
+    rows = sampled_rows(n)
+    pairs = None if integrated is None else left_out_pairs(post, behavior, rows)
+    if pairs is not None and integrated is not None:
+        rest = Influence.of_draws(integrated)
+        return Influence(pairs[0] + rest.first, pairs[1] + rest.second, n)
+    parts = _forecasts(behavior, behavior, post)
+    at_mean = np.hstack([_given_vectors(*part, at_mean=True) for part in parts]).reshape(given.shape)
+    return Influence.of_draws(given - at_mean, leverages(given.reshape(-1, n), at_mean.reshape(-1, n)))
+
+
+def _fold_scores(models: Mapping[str, DualViewMixture], behaviors: dict[str, Any], folds: int) -> dict[str, Scores]:
+    """Scores of observations by refits without their fold, in the order of the folds, which are the same for all models."""
+    loaded = [name for name, model in models.items() if model.posterior_.observations is None]
+    if loaded:
+        raise InputError(
+            f"folds fits every model again, from the data and the settings of its fit; {', '.join(map(repr, loaded))} came "
+            "from a file or from shards, which do not hold them. Fit it in this session. For finished runs: dualview compare "
+            f"RUN OTHER --folds {folds}."
+        )
+    cut = _cut(next(iter(behaviors.values())), folds)
+    scores, unfinished = {}, 0
+    for name, model in models.items():
+        given, densities = log_likelihoods(model, behaviors[name]), []
+        for training, held_out in cut:
+            known, new = behaviors[name].take(training), behaviors[name].take(held_out)
+            post = fit_again(model, known)
+            unfinished += not post.converged
+            densities.append(_mean_density(_given_draws(known, new, post)))
+        integrated = left_out_densities(model.posterior_, behaviors[name])
+        elpd, influence = np.concatenate(densities), _influence(model.posterior_, behaviors[name], given, integrated)
+        scores[name] = Scores(elpd, _mean_density(given), np.full(len(elpd), -np.inf), np.zeros(len(elpd), bool), influence)
+    if unfinished:
+        warnings.warn(
+            f"{unfinished} of {folds * len(models)} refits have not converged: their scores are provisional. Draw more.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return scores
+
+
+def _cut(behavior: Behavior, folds: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Positions of the observations, (training, held out), of each fold."""
+    whole_number(folds, "folds", 2)
+    own = getattr(behavior, "folds", None)
+    try:
+        return fold_positions(len(behavior.observed), folds, 0, "observations") if own is None else list(own(folds))
+    except InputError as error:
+        raise InputError(str(error).replace("n_splits", "folds")) from None
 
 
 def user_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
@@ -155,7 +261,8 @@ def user_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
     """
     densities = user_densities(model.posterior_, _observations(model, behavior))
     scores = leave_one_out(densities.joint, densities.features)
-    return scores._replace(lppd=_mean_density(densities.joint) - _mean_density(densities.features))
+    influence = Influence.of_draws(densities.joint - densities.features)
+    return scores._replace(lppd=_mean_density(densities.joint) - _mean_density(densities.features), influence=influence)
 
 
 _SCORED = {"observation": observation_scores, "user": user_scores}
@@ -169,20 +276,31 @@ def _mean_density(values: Array) -> Array:
 
 def log_likelihoods(model: DualViewMixture, behavior: Any = None) -> Array:
     """ln p(observation | draw) of every observation of the fit, (chain, draw, n)."""
-    behavior = _observations(model, behavior)
-    if isinstance(behavior, SeveralBehaviors):
-        forecasts, parts = behavior.forecasts(behavior, *model._known(), 0), behavior.parts
-    else:
-        forecasts, parts = {"": behavior.forecast(behavior, *model._known(), 0)}, {"": behavior}
-    post = model.posterior_
-    values = [_given_vectors(forecast, parts[name].observed) for name, forecast in forecasts.items()]
+    observations = _observations(model, behavior)
+    return _given_draws(observations, observations, model.posterior_)
+
+
+def _given_draws(fitted: Any, new: Any, post: Posterior) -> Array:
+    """ln p(observation | draw) of new observations under a fit to others, or to the same, (chain, draw, n)."""
+    values = [_given_vectors(*part) for part in _forecasts(fitted, new, post)]
     return np.hstack(values).reshape(post.n_chains, post.n_draws, -1)
 
 
-def _given_vectors(forecast: Forecast, observed: Array) -> Array:
-    """ln p(observation | draw), (S, n)."""
+def _forecasts(fitted: Any, new: Any, post: Posterior) -> list[tuple[Forecast, Array]]:
+    """Outcomes given each draw of a fit, and as they were observed; with several behaviors those of each."""
+    known = post.flat("latent"), {name: post.flat(name) for name in fitted.param_names}
+    if isinstance(fitted, SeveralBehaviors):
+        return [(forecast, new.parts[name].observed) for name, forecast in fitted.forecasts(new, *known, 0).items()]
+    return [(fitted.forecast(new, *known, 0), new.observed)]
+
+
+def _given_vectors(forecast: Forecast, observed: Array, at_mean: bool = False) -> Array:
+    """ln p(observation | draw), (S, n); at_mean: with the mean location of all draws in place of each draw's."""
     everything = slice(0, forecast.n)
-    return forecast.outcome.log_density(observed, forecast.known(everything), everything)
+    location = forecast.known(everything)
+    if at_mean:
+        location = np.broadcast_to(location.mean(axis=0), location.shape)
+    return forecast.outcome.log_density(observed, location, everything)
 
 
 def leave_one_out(values: Array, known: Array | None = None) -> Scores:
@@ -200,7 +318,7 @@ def leave_one_out(values: Array, known: Array | None = None) -> Scores:
         if known is not None:
             elpd[i] -= logsumexp(log_weights + known[:, :, i].ravel())
         unsure[i] = not _is_sure(log_weights, float(shape[i]), n_draws * efficiency)
-    return Scores(elpd, _mean_density(values), shape, unsure)
+    return Scores(elpd, _mean_density(values), shape, unsure, Influence.of_draws(values))
 
 
 def _is_sure(log_weights: Array, shape: float, n_effective: float) -> bool:
@@ -234,29 +352,51 @@ def _relative_efficiency(values: Array) -> float:
     return (effective if known else 1.0) / float(likelihood.size)
 
 
-def _row(score: Scores, best: Scores, what: str) -> dict[str, Any]:
-    n, behind = len(score.elpd), best.elpd - score.elpd
-    difference, error = float(behind.sum()), float(np.sqrt(n * behind.var(ddof=1)))
+def _row(score: Scores, best: Scores, by: str) -> dict[str, Any]:
+    behind, few = best.elpd - score.elpd, is_few(len(score.elpd), by)
+    difference, error = float(behind.sum()), _error(behind, shared_variance(score.influence, best.influence))
     return {
         "elpd": score.total,
-        "se": float(np.sqrt(n * score.elpd.var())),
+        "se": _error(score.elpd, shared_variance(score.influence)),
         "p": float((score.lppd - score.elpd).sum()),
         "difference": difference,
         "difference_se": error,
         "unsure": int(score.unsure.sum()),
-        "note": _note(standing(difference, error, bool((score.unsure | best.unsure).any())), int(score.unsure.sum()), n, what),
+        "note": _note(standing(difference, error, bool((score.unsure | best.unsure).any()), few), score, f"{by}s"),
     }
 
 
-def standing(difference: float, error: float, unsure: bool = False) -> str:
-    """What a difference from the best fit means, given its standard error and whether it depends on unreliable scores."""
+def _error(terms: Array, shared: float) -> float:
+    """Standard error of a sum of scores, as an estimate of what new observations of the same users would give.
+
+    The terms would be independent if the fit without an observation did not depend on the others. It does: their mutual
+    influence adds its own variance.
+    """
+    return float(np.sqrt(len(terms) * terms.var(ddof=1) + shared))
+
+
+def is_few(n: int, by: str) -> bool:
+    """Whether a standard error of this many scores supports no verdict: with users, of whom its benchmark has none."""
+    return by == "user" and n < _FEW_USERS
+
+
+def standing(difference: float, error: float, unsure: bool = False, few: bool = False) -> str:
+    """What a difference from the best fit means, given its standard error.
+
+    unsure: whether it depends on unreliable scores; few: whether there are too few of them for a verdict.
+    """
     if unsure:
         return "highest score, uncertain" if difference == 0.0 else "rank uncertain"
-    return "best" if difference == 0.0 else "clearly behind" if difference > 2 * error else "not distinguishable from the best"
+    if difference == 0.0:
+        return "best"
+    return "clearly behind" if difference > max(2 * error, SMALL) and not few else "not distinguishable from the best"
 
 
-def _note(standing: str, unsure: int, n: int, what: str) -> str:
+def _note(standing: str, score: Scores, what: str) -> str:
     """The row in words."""
+    unsure = int(score.unsure.sum())
     if unsure:
-        return f"{standing}; {unsure} of {n} {what} have unreliable scores: check on held-out ones"
+        return (
+            f"{standing}; {unsure} of {len(score.unsure)} {what} have unreliable scores: use folds=5, or check on held-out ones"
+        )
     return standing

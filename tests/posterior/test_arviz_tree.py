@@ -17,6 +17,7 @@ from scipy.stats import gamma, multivariate_normal, norm
 
 import dualview as dv
 from checks import ACCEPT
+from dualview.comparison import observation_scores
 from dualview.errors import InputError
 from dualview.posterior import tree as trees
 from dualview.posterior.log_priors import log_priors
@@ -299,10 +300,33 @@ def test_large_data_are_subsampled(
     assert dict(few["log_likelihood"]["outcome"].sizes) == {"chain": 2, "draw": 5, "observation": 3}
 
 
-def test_one_variable_needs_no_name(models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree]) -> None:
+def test_scores_need_no_name(models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree]) -> None:
+    """ArviZ's default takes the only log likelihood there is: of the outcomes, or of the features where there are none."""
+    for kind, tree in forest.items():
+        assert list(tree["log_likelihood"].data_vars) == [scored(kind)]
+        assert arviz_stats.loo(tree).elpd == pytest.approx(arviz_stats.loo(tree, var_name=scored(kind)).elpd)
+    assert set(arviz_stats.compare({"one": forest["threads"], "other": forest["threads"]}).index) == {"one", "other"}
+    both = models["threads"].posterior_.to_arviz(["log_likelihood"], variables=["outcome", "features"])
+    assert set(both["log_likelihood"].data_vars) == {"outcome", "features"}
+    assert arviz_stats.loo(both, var_name="outcome").elpd == pytest.approx(arviz_stats.loo(forest["threads"]).elpd)
     tree = models["threads"].posterior_.to_arviz(variables=["outcome"], n_prior=5)
-    assert arviz_stats.loo(tree).elpd == pytest.approx(arviz_stats.loo(forest["threads"], var_name="outcome").elpd)
     assert list(tree["prior_predictive"].data_vars) == list(tree["observed_data"].data_vars) == ["outcome"]
+
+
+def test_outcomes_left_out_are_a_group_on_request(
+    models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree]
+) -> None:
+    assert "left_out" not in forest["threads"].children
+    tree = models["threads"].posterior_.to_arviz(["left_out"])
+    tree["log_likelihood"] = tree["left_out"]
+    theirs = arviz_stats.loo(tree, pointwise=True, reff=1.0).elpd_i.values
+    np.testing.assert_allclose(theirs, observation_scores(models["threads"]).elpd, atol=0.3)  # tails differ by reff
+    few = models["threads"].posterior_.to_arviz(["left_out"], n_observations=3, n_draws=5)["left_out"]["outcome"]
+    assert few.shape == (2, 5, 3)
+    names = list(few.coords["observation"].values)
+    np.testing.assert_array_equal(few, tree["left_out"]["outcome"].sel(observation=names, draw=few.coords["draw"]))
+    with pytest.raises(InputError, match="left_out needs outcomes given all others, which a fit without a behavior"):
+        models["features"].posterior_.to_arviz(["left_out"])
 
 
 def test_bad_requests() -> None:

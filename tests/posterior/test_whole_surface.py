@@ -131,7 +131,7 @@ def test_tree_for_arviz_and_a_whole_file(case: SimpleNamespace, tmp_path: Path) 
     post = case.model.posterior_
     tree = post.to_arviz(n_prior=20)
     assert set(tree["observed_data"].data_vars) >= {"low", "high", "codes"}
-    likelihood = tree["log_likelihood"]["features"]
+    likelihood = post.to_arviz(["log_likelihood"], variables=["features"])["log_likelihood"]["features"]
     assert likelihood.dims == ("chain", "draw", "user")
     assert np.isfinite(likelihood).all()
     assert np.isfinite(tree["log_prior"]["categories.base"]).all()

@@ -140,7 +140,9 @@ def test_sentences_say_what_is_sure_and_what_is_not() -> None:
         "Of 2 fits to the same 50 threads, 'a' predicts best; the other is clearly behind."
     ]
     said = Ranking(50, (FIT, replace(close, unsure=0), behind)).verdict()
-    assert said[0].endswith("but 'c' cannot be distinguished from it: the difference is within two standard errors.")
+    assert said[0].endswith(
+        "but 'c' cannot be distinguished from it: the difference is within two standard errors, or below 4."
+    )
     assert "The chains of 'c' have not converged" in said[1]
     said = Ranking(50, (FIT, close, behind)).verdict()
     assert said[0].endswith("predicts best according to the reliable scores; the rank of 'c' is uncertain.")
@@ -148,10 +150,30 @@ def test_sentences_say_what_is_sure_and_what_is_not() -> None:
     said = Ranking(50, (replace(FIT, unsure=1), behind)).verdict()
     assert said[0].endswith("'a' has the highest score, but some scores are unreliable, so this is not a ranking.")
     said = Ranking(50, (FIT, replace(close, unsure=0), close)).verdict()
-    assert said[0].endswith("within two standard errors. The rank of 'c' is uncertain.")
+    assert said[0].endswith("within two standard errors, or below 4. The rank of 'c' is uncertain.")
     lines = Ranking(50, (FIT, close)).text().splitlines()
     assert lines[1].split() == ["a", "no", "link", "-100.0", "0", "best"]
     assert lines[2].split()[3:] == ["-103.0", "3.0", "2.0", "4", "rank", "uncertain"]
+
+
+def test_runs_are_fitted_again_in_folds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [str(folder / name) for name in ("run", "fixed")]
+    out = str(folder / "folds.json")
+    assert cli.main(["compare", *runs, "--folds", "2", "--out", out]) == 0
+    ranking = Ranking.load(folder / "folds.json")
+    assert ranking.folds == 2
+    assert all(fit.unsure == 0 and np.isfinite(fit.elpd) for fit in ranking.fits)
+    left_out = {fit.name: fit.elpd for fit in rank_runs([Path(run) for run in runs]).fits}
+    assert all(fit.elpd != left_out[fit.name] for fit in ranking.fits)
+    assert cli.main(["compare", *runs, "--folds", "25"]) == 2
+    assert "folds must be from 2 to the number of threads, 24; got 25." in capsys.readouterr().err
+
+
+def test_few_users_get_no_verdict() -> None:
+    behind = replace(FIT, name="b", elpd=-110.0, difference=10.0, difference_se=3.0)
+    said = Ranking(50, (FIT, behind), by="user", few=True).verdict()
+    assert "cannot be distinguished" in said[0]
+    assert said[1] == "There are fewer than 100 users: too few for a verdict on scores by user."
 
 
 def test_a_ranking_survives_its_file(tmp_path: Path) -> None:

@@ -136,6 +136,18 @@ class LeftOut(ABC):
         A behavior too large to integrate all vectors out integrates those that an observation depends on, given the others.
         """
 
+    def joint(
+        self,
+        prior: LatentPrior,  # noqa: ARG002
+        params: Params,  # noqa: ARG002
+        rows: NDArray[np.intp],  # noqa: ARG002
+    ) -> tuple[Array, Array] | None:
+        """Precision matrix K (m, m) of some observations given all others under one draw, and K (y − E y) (m,).
+
+        For outcomes that are jointly normal with vectors integrated out; None by default. Errors of scores need it.
+        """
+        return None
+
     def replicate(
         self,
         rng: np.random.Generator,  # noqa: ARG002

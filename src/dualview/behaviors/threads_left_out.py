@@ -82,20 +82,48 @@ class ThreadsLeftOut(LeftOut):
         object.__setattr__(other, "groups", None)
         return other
 
-    def _whole(self, prior: LatentPrior, unknowns: "Unknowns", noise_precision: float) -> NormalLaws:
-        outcome = self._centred - self.participation @ prior.shift[:, 0] if prior.shift.any() else self._centred
+    def _shifted(self, prior: LatentPrior) -> Array:
+        """Outcomes less what slopes at their prior's mean, and a link, explain."""
+        return self._centred - self.participation @ prior.shift[:, 0] if prior.shift.any() else self._centred
+
+    def _by_threads(self, outcome: Array, unknowns: "Unknowns", noise_precision: float) -> tuple[Array, Array]:
+        """Precision matrix K of all outcomes, (T, T), and K (y − E y), (T,)."""
         means, precisions, spread = unknowns
-        if len(outcome) < len(means):
-            covariance = self._design @ ((spread / precisions) @ spread.T) @ self._design.T
-            inverse = _inverse(covariance + np.eye(len(outcome)) / noise_precision)
-            pull = inverse @ (outcome - self._design @ (spread @ means))
-            return NormalLaws(self.outcome - pull / np.diagonal(inverse), 1.0 / np.sqrt(np.diagonal(inverse)))
+        covariance = self._design @ ((spread / precisions) @ spread.T) @ self._design.T
+        inverse = _inverse(covariance + np.eye(len(outcome)) / noise_precision)
+        return inverse, np.asarray(inverse @ (outcome - self._design @ (spread @ means)))
+
+    def _by_unknowns(self, outcome: Array, unknowns: "Unknowns", noise_precision: float) -> tuple[Array, Array]:
+        """Posterior covariance of the unknowns, (N, N), and residuals (T,) at their posterior mean."""
+        means, precisions, spread = unknowns
         linear = precisions * means + noise_precision * (spread.T @ (self._design.T @ outcome))
         covariance = _inverse(np.diag(precisions) + noise_precision * (spread.T @ self._gram @ spread))
-        residual = outcome - self._design @ (spread @ (covariance @ linear))
+        return covariance, np.asarray(outcome - self._design @ (spread @ (covariance @ linear)))
+
+    def _whole(self, prior: LatentPrior, unknowns: "Unknowns", noise_precision: float) -> NormalLaws:
+        outcome, spread = self._shifted(prior), unknowns.spread
+        if len(outcome) < len(unknowns.means):
+            inverse, pull = self._by_threads(outcome, unknowns, noise_precision)
+            return NormalLaws(self.outcome - pull / np.diagonal(inverse), 1.0 / np.sqrt(np.diagonal(inverse)))
+        covariance, residual = self._by_unknowns(outcome, unknowns, noise_precision)
         by_users = self._design @ (spread @ covariance @ spread.T)
         products = self._design.multiply(by_users) if sparse.issparse(self._design) else self._design * by_users
         return normal_laws(self.outcome, residual, noise_precision * np.asarray(products.sum(axis=1)).ravel(), noise_precision)
+
+    def joint(self, prior: LatentPrior, params: Params, rows: NDArray[np.intp]) -> tuple[Array, Array] | None:
+        if self.groups is not None:
+            return self._ungrouped(self._by_groups(params)).joint(prior, params, rows)
+        unknowns, noise_precision = Unknowns.of(prior, self.covariates.shape[1]), float(params["noise_precision"])
+        outcome = self._shifted(prior)
+        if min(len(unknowns.means), len(outcome)) > MOST_WHOLE:
+            return None
+        if len(outcome) < len(unknowns.means):
+            inverse, pull = self._by_threads(outcome, unknowns, noise_precision)
+            return inverse[np.ix_(rows, rows)], pull[rows]
+        covariance, residual = self._by_unknowns(outcome, unknowns, noise_precision)
+        design = self._design[rows] @ unknowns.spread
+        precision = noise_precision * (np.eye(len(rows)) - noise_precision * (design @ covariance @ design.T))
+        return precision, noise_precision * residual[rows]
 
     def replicate(self, rng: np.random.Generator, prior: LatentPrior, params: Params) -> "tuple[ThreadsLeftOut, Array, Array]":
         noise_precision, n_slopes = float(params["noise_precision"]), self.covariates.shape[1]

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from dualview.behaviors import Behavior
 from dualview.chains.run_folder import RunFolder, versions
 from dualview.chains.seeds import seed_sequence
-from dualview.engines.starts import GivenStart, KMeansStart, Labels, Start
+from dualview.engines.starts import GivenStart, KMeansStart, Labels, Start, check_init
 from dualview.errors import ConvergenceWarning, DataWarning
 from dualview.inputs.approximated import Stream, VariationalStart, approximated
 from dualview.inputs.data import Data
@@ -57,9 +57,23 @@ def _folder(
 def fits_to_views(estimator: Any, observations: Behavior, seed: int) -> list[Posterior]:
     """Short fits to the features alone and to the behavior alone, with the settings of an estimator that was fitted to both."""
     post: Posterior = estimator.posterior_
-    tables = () if post.layout is None else post.layout.names
-    table = Data(post.features, post.feature_names, None, post.user_ids, post.codebook, post.cells, tables)
+    table = _data_of(post, None)
     return [_short_fit(estimator, data, seed) for data in (table, Data(None, [], observations, post.user_ids))]
+
+
+def _data_of(post: Posterior, observations: Behavior | None) -> Data:
+    """The features that a posterior was fitted to, with some observations of the same users."""
+    tables = () if post.layout is None else post.layout.names
+    return Data(post.features, post.feature_names, observations, post.user_ids, post.codebook, post.cells, tables)
+
+
+def fit_again(estimator: Any, observations: Behavior) -> Posterior:
+    """A fit with an estimator's settings to its users and other observations of theirs; it is neither saved nor shown."""
+    one = clone(estimator).set_params(checkpoint=None, progress=False)
+    data = _data_of(estimator.posterior_, observations)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the first fit has said them
+        return fit_model(one, modelled(one, data), check_init(one.init, data.n_users, one.n_clusters))[0]
 
 
 def _short_fit(estimator: Any, data: Data, seed: int) -> Posterior:

@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 from dualview.behaviors import Behavior
 from dualview.behaviors.records import LatentPrior, LeftOutLaws
 from dualview.posterior.followed import followed, slopes_of
+from dualview.posterior.influence import mutual_information
 from dualview.posterior.observed_cells import complete_features
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior
 
 Array = NDArray[np.float64]
+
+_N_DRAWS = 100  # that the dependence between observations is averaged over
 
 
 class LatentPriors:
@@ -75,3 +78,23 @@ def left_out_densities(post: "Posterior", behavior: Behavior) -> Array | None:
         return None
     values = np.array([law.log_density(behavior.observed) for law in laws])
     return values.reshape(post.n_chains, post.n_draws, -1)
+
+
+def left_out_pairs(post: "Posterior", behavior: Behavior, rows: NDArray[np.intp]) -> tuple[Array, Array] | None:
+    """What observations (m,) tell about each other given all others, (m, m), averaged over draws, by two sets of them.
+
+    None where a behavior has no joint distribution of its outcomes with the latent vectors integrated out.
+    """
+    left_out, n_draws = behavior.left_out(), post.n_chains * post.n_draws
+    if left_out is None:
+        return None
+    priors, params = LatentPriors(post), {name: post.flat(name) for name in behavior.param_names}
+    sums, counts = np.zeros((2, len(rows), len(rows))), np.zeros((2, 1, 1))
+    for i, draw in enumerate(np.unique(np.linspace(0, n_draws - 1, _N_DRAWS).round().astype(np.intp))):
+        found = left_out.joint(priors[draw], {name: values[draw] for name, values in params.items()}, rows)
+        if found is None:
+            return None
+        sums[i % 2] += mutual_information(*found)
+        counts[i % 2] += 1.0
+    first, second = sums / counts
+    return first, second

@@ -59,16 +59,18 @@ class Posterior(PartitionEstimates, Convergence):
 
         Groups: ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data``, ``expected`` (locations of the outcomes
         and the noise), ``posterior_predictive``, ``log_likelihood``, ``log_prior`` (by top-level prior), ``prior`` and
-        ``prior_predictive``. Outcomes are called ``outcome``, features ``features``.
+        ``prior_predictive``. Outcomes are called ``outcome``, features ``features``. ``log_likelihood`` has the outcomes only,
+        so that ``arviz_stats.loo(tree)`` knows what to score; without a behavior it has the features.
 
         Parameters
         ----------
         groups : list of str, optional
-            Groups to make besides posterior and sample_stats; all by default. A posterior loaded from a file has no
-            observations: it gets no other groups unless they are named or ``behavior`` is given.
+            Groups to make besides posterior and sample_stats; all of these by default. One more is made on request:
+            ``left_out``, log densities of outcomes given all others with latent vectors integrated out. A posterior loaded
+            from a file has no observations: it gets no other groups unless they are named or ``behavior`` is given.
         variables : list of "outcome" and "features", optional
-            Variables of the data, replicates and likelihoods; both by default. With only one, ArviZ's functions do not need
-            its name.
+            Variables of the data, replicates and likelihoods. By default both, but one of likelihoods. If both are named,
+            ``log_likelihood`` has both, and ArviZ's scores need the name of one.
         behavior : behavior, optional
             The observations of the fit, for a posterior loaded from a file.
         n_draws, n_observations : int, optional

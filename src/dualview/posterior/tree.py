@@ -3,7 +3,8 @@
 Groups besides those of a posterior: sample_stats, observed_data, constant_data, expected, posterior_predictive, log_likelihood,
 log_prior, prior and prior_predictive. ``outcome`` (observation) and ``features`` (user, feature) have these names in each, and
 so have ``codes`` (user, category), the levels of nominal columns. The ends of cells that are not exact are in observed_data as
-``low`` and ``high``.
+``low`` and ``high``. log_likelihood has one variable unless more are asked for, as ArviZ's scores want it: the outcome's, or
+without a behavior the features'. left_out is made on request only.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +27,7 @@ from dualview.model import Model, State
 from dualview.partitions.choice import PartitionNames
 from dualview.posterior import feature_replicates
 from dualview.posterior.category_shares import nominal_view
+from dualview.posterior.left_out import left_out_densities
 from dualview.posterior.log_priors import log_priors
 from dualview.posterior.rebuilt import observations_of, rebuilt_model
 from dualview.posterior.user_cells import UserCells, log_gaussian_cells
@@ -45,6 +47,7 @@ _OF_PRIOR = ("prior", "prior_predictive")
 _VARIABLES = {"outcome": ("outcome", "outcome_low", "outcome_high"), "features": ("features", "codes", "low", "high")}
 _OF_DATA = ("observed_data", "expected", "posterior_predictive", "log_likelihood", "prior_predictive")
 GROUPS = ("observed_data", "constant_data", *_OF_DRAWS, *_OF_PRIOR)
+LEFT_OUT = "left_out"  # a group that is made on request only
 
 
 def _are_names(given: Any, known: Iterable[str]) -> bool:
@@ -58,9 +61,9 @@ def _are_names(given: Any, known: Iterable[str]) -> bool:
 class Asked:
     """What is asked of a tree.
 
-    groups: names, all of ``GROUPS`` by default. variables: of "outcome" and "features", those that the groups of data,
-    replicates and likelihoods have; all by default. n_draws (of each chain), n_observations: as many as are kept; by default
-    all, or as many as make ``CELLS`` numbers. n_prior: draws from the prior.
+    groups: names, all of ``GROUPS`` by default, or ``LEFT_OUT``. variables: of "outcome" and "features", those that the groups
+    of data, replicates and likelihoods have; all by default, but of likelihoods the first there is. n_draws (of each chain),
+    n_observations: as many as are kept; by default all, or as many as make ``CELLS`` numbers. n_prior: draws from the prior.
     """
 
     groups: Sequence[str] | None = None
@@ -71,8 +74,9 @@ class Asked:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not _are_names(self.groups, GROUPS):
-            raise InputError(f"groups must be a list of names among {', '.join(GROUPS)}; got {self.groups!r}.")
+        possible = (*GROUPS, LEFT_OUT)
+        if not _are_names(self.groups, possible):
+            raise InputError(f"groups must be a list of names among {', '.join(possible)}; got {self.groups!r}.")
         if not _are_names(self.variables, _VARIABLES):
             raise InputError(f"variables must be a list of names among {', '.join(_VARIABLES)}; got {self.variables!r}.")
         for name in ("n_draws", "n_observations"):
@@ -183,12 +187,14 @@ class _Maker:
             "expected": self._expected,
             "posterior_predictive": self._predictive,
             "log_likelihood": self._log_likelihood,
+            LEFT_OUT: self._left_out,
             "log_prior": self._log_prior,
             "prior": lambda: self._prior.draws,
             "prior_predictive": self._prior_predictive,
         }
-        for name in GROUPS:
-            if self._asked.groups is None or name in self._asked.groups:
+        wanted = GROUPS if self._asked.groups is None else self._asked.groups
+        for name in makers:
+            if name in wanted:
                 made = makers[name]()
                 if name in _OF_DATA and self._asked.variables is not None:
                     others = [name for part in _VARIABLES if part not in self._asked.variables for name in _VARIABLES[part]]
@@ -280,17 +286,29 @@ class _Maker:
         return rows_by_table(self._post, self._flat_draws)[:, :, self._users]
 
     def _log_likelihood(self) -> xr.Dataset:
-        """Of every outcome given the latent behavior, and of every user's features given the cluster."""
+        """Of every outcome given the latent behavior, or of every user's features given the cluster; both if asked for."""
         data: dict[str, Any] = {}
         if self._forecast is not None and self._behavior is not None:
             everything = slice(0, self._forecast.n)
             values = self._forecast.outcome.log_density(self._behavior.observed, self._forecast.known(everything), everything)
             data["outcome"] = (("chain", "draw", self._forecast.outcome.case), self._by_draw(values))
+            if self._asked.variables is None:
+                return self._dataset(data)
         if self._post.features is not None:
             data["features"] = (("chain", "draw", "user"), self._by_draw(self._log_features(self._post.features)))
         elif self._post.cells is not None:
             data["features"] = (("chain", "draw", "user"), self._by_draw(self._log_cells(self._post.cells)))
         return self._dataset(data)
+
+    def _left_out(self) -> xr.Dataset:
+        """Log density of every outcome given all others and the clusters and parameters of a draw, vectors integrated out."""
+        behavior = self._whole_behavior
+        values = None if behavior is None else left_out_densities(self._post, behavior)
+        if values is None or self._forecast is None:
+            what = "a fit without a behavior" if behavior is None else type(behavior).__name__
+            raise InputError(f"The group left_out needs outcomes given all others, which {what} cannot give. Leave it out.")
+        kept = values[:, self._draws][:, :, self._observations]
+        return self._dataset({"outcome": (("chain", "draw", self._forecast.outcome.case), kept)})
 
     def _log_cells(self, cells: Cells) -> Array:
         """ln p(cells | cluster) with missing cells integrated out, (S, U); intervals and categories by their probability."""

@@ -26,11 +26,13 @@ _THIS = {
     "rank uncertain": "whose rank is uncertain",
 }
 _EXPLAINED = (
-    "The score of a fit (elpd) adds up, over all {many}, the log density of the outcome as predicted from the other {many}: "
-    "leave-one-out cross-validation, computed from the draws without fitting again (PSIS-LOO). Higher is better; a fit that is "
-    "up to two standard errors behind the best cannot be distinguished from it. If a fit, or the best one, has unsure {many}, "
-    "its rank is uncertain."
+    "The score of a fit (elpd) adds up, over all {many}, the log density of the outcome as predicted from {from_what}. Higher "
+    "is better. {Many} that share users are no independent evidence, and standard errors take that into account. A fit that is "
+    "up to two standard errors behind the best, or less than 4, cannot be distinguished from it. If a fit, or the best one, "
+    "has unsure {many}, its rank is uncertain."
 )
+_LEFT_OUT = "the other {many}: leave-one-out cross-validation, computed from the draws without fitting again (PSIS-LOO)"
+_REFITS = "a fit without them and others: cross-validation in {folds} folds"
 _PICTURE = "In the picture, the line is the best fit, a dot the difference of another fit, and the bar ± two standard errors."
 
 
@@ -48,12 +50,18 @@ def fits_section(folder: Path, post: Posterior, called: Vocabulary = THREADS) ->
     return {
         "missing": None,
         "words": [f"{verdict} This page is about {this.name!r}, {_THIS[ranking.standing(this)]}.", *warnings],
-        "explained": _EXPLAINED.format(many=called.observations),
+        "explained": _explained(ranking, called.observations),
         "picture": _PICTURE,
         "n_threads": ranking.n_threads,
         "zero": axis.place(0.0),
         "rows": [_row(fit, ranking.standing(fit), fit is this, axis) for fit in ranking.fits],
     }
+
+
+def _explained(ranking: Ranking, many: str) -> str:
+    """How the scores came about, and what they mean."""
+    from_what = _LEFT_OUT.format(many=many) if ranking.folds is None else _REFITS.format(folds=ranking.folds)
+    return _EXPLAINED.format(many=many, Many=many.capitalize(), from_what=from_what)
 
 
 def _low(fit: Fit) -> float:

@@ -1,4 +1,4 @@
-"""Finished runs on the same observations, ranked by leave-one-out scores.
+"""Finished runs on the same observations, ranked by leave-one-out scores or by those of refits.
 
 comparison.json holds a ranking: n_threads, the number of observations, what they are called, and fits, the best first, each
 with its name, how it differs from the others in words, the scores of dv.compare, whether its chains have converged, and a
@@ -6,6 +6,7 @@ digest of what it was made with, by which a run recognizes itself.
 """
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,14 +16,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.comparison import compare, standing
-from dualview.errors import FileError, InputError
+from dualview.comparison import compare, is_few, standing
+from dualview.errors import ConvergenceWarning, FileError, InputError
 from dualview.files.digests import digest
 from dualview.files.writing import write_whole
 from dualview.inputs.answers import Answers
 from dualview.inputs.tables import Threads
 from dualview.posterior import Posterior
-from dualview.runs.run import Request, behavior_of, opened, read_inputs
+from dualview.runs.run import Request, behavior_of, opened, read_inputs, refittable
 
 FILE = "comparison.json"
 _SHOWN = 5
@@ -46,16 +47,21 @@ class Fit:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Fits to the same observations, the highest score first; observations: what they are called."""
+    """Fits to the same observations, the highest score first; observations: what they are called.
+
+    folds: of the refits that scored them; None for leave-one-out scores. few: whether there are too few scores for a verdict.
+    """
 
     n_threads: int
     fits: tuple[Fit, ...]
     by: str = "observation"
     observations: str = "threads"
+    folds: int | None = None
+    few: bool = False
 
     def standing(self, fit: Fit) -> str:
         """What a fit's rank means; it is certain only if neither its scores nor those of the best fit are unreliable."""
-        return standing(fit.difference, fit.difference_se, bool(fit.unsure or self.fits[0].unsure))
+        return standing(fit.difference, fit.difference_se, bool(fit.unsure or self.fits[0].unsure), self.few)
 
     def save(self, path: Path) -> None:
         write_whole(path, json.dumps(asdict(self), indent=2, ensure_ascii=False).encode())
@@ -65,8 +71,8 @@ class Ranking:
         try:
             content = json.loads(path.read_text())
             fits = tuple(Fit(**fit) for fit in content["fits"])
-            called = content.get("observations", "threads")
-            return cls(int(content["n_threads"]), fits, content.get("by", "observation"), called)
+            others = {name: content[name] for name in ("by", "observations", "folds", "few") if name in content}
+            return cls(int(content["n_threads"]), fits, **others)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise FileError(f"{path} cannot be read ({error}). Make it again with 'dualview compare'.") from error
 
@@ -92,8 +98,8 @@ class Ranking:
         elif close:
             said += (
                 f"predicts best, but {_listed(close)} cannot be distinguished from it: the difference is within two standard "
+                "errors, or below 4."
             )
-            said += "errors."
         elif doubtful:
             said += f"predicts best according to the reliable scores; the rank of {_listed(doubtful)} is uncertain."
         else:
@@ -106,9 +112,10 @@ class Ranking:
             left_out = "Users" if self.by == "user" else self.observations.capitalize()
             sentences.append(
                 f"{left_out} with unreliable scores: {_listed(unsure)}. Without such a {left_out.lower()[:-1]} the fit would "
-                f"be very different. If there are many, hold out some {self.observations} and compare how 'dualview predict' "
-                "predicts them."
+                f"be very different. To score every {self.observations[:-1]} by a fit without it, add --folds 5."
             )
+        if self.few:
+            sentences.append("There are fewer than 100 users: too few for a verdict on scores by user.")
         unfinished = [repr(fit.name) for fit in self.fits if not fit.converged]
         if unfinished:
             sentences.append(f"The chains of {_listed(unfinished)} have not converged: scores are provisional. Draw more.")
@@ -124,8 +131,8 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def rank_runs(folders: Sequence[Path], by: str = "observation") -> Ranking:
-    """Finished runs of the same observations, by leave-one-out scores of observations or of users."""
+def rank_runs(folders: Sequence[Path], by: str = "observation", folds: int | None = None) -> Ranking:
+    """Finished runs of the same observations, by leave-one-out scores of observations or of users, or by refits in folds."""
     names = short_names(folders)
     if len(names) < 2:
         raise InputError(f"Name two or more finished runs to compare; got {len(names)}.")
@@ -142,10 +149,16 @@ def rank_runs(folders: Sequence[Path], by: str = "observation") -> Ranking:
         first = first or (folder, observed, called)
         if called != first[2]:
             raise InputError(f"{folder} is a fit of {called} and {first[0]} one of {first[2]}: compare fits to the same.")
-        models[name].behavior_ = behavior.take(_order(folder, observed, *first))
+        ordered = behavior.take(_order(folder, observed, *first))
+        if folds is None:
+            models[name].behavior_ = ordered
+        else:
+            models[name] = refittable(requests[name], models[name].posterior_, ordered)
         described[name] = _described(requests[name], 0 if users.features is None else users.features.shape[1])
         digests[name] = own_digest(folder, models[name].posterior_)
-    table = compare(models, by=by)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict names runs that have not converged
+        table = compare(models, by=by, folds=folds)
     scores = table.drop(columns="note").to_dict(orient="index")
     apart = _apart(described)
     fits = (
@@ -153,7 +166,8 @@ def rank_runs(folders: Sequence[Path], by: str = "observation") -> Ranking:
         for name, score in scores.items()
     )
     assert first is not None
-    return Ranking(len(first[1].ids), tuple(fits), by, first[2])
+    few = is_few(next(iter(models.values())).posterior_.n_users, by)
+    return Ranking(len(first[1].ids), tuple(fits), by, first[2], folds, few)
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:

@@ -172,8 +172,8 @@ def _fit_run(request: Request, folder: Path, n_jobs: int, quiet: bool) -> str:
     return f"{text}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
 
 
-def estimator(settings: Settings, folder: Path, n_jobs: int, quiet: bool) -> DualViewMixture:
-    """An estimator with these settings that saves to a folder, with a progress bar on a terminal unless quiet."""
+def estimator(settings: Settings, folder: Path | None, n_jobs: int, quiet: bool) -> DualViewMixture:
+    """An estimator with these settings that saves to a folder, if any, with a progress bar on a terminal unless quiet."""
     parameters = settings.parameters() | {"alpha": concentration_from_text(settings.alpha)}
     progress = not quiet and sys.stderr.isatty()
     return DualViewMixture(**parameters, checkpoint=folder, n_jobs=n_jobs, progress=progress)
@@ -299,6 +299,13 @@ def opened(folder: Path) -> DualViewMixture:
     if not path.is_file():
         raise FileError(f"{folder} has no posterior.nc: the run is not finished. To continue: {resume_command(folder)}")
     return DualViewMixture.from_posterior(load(path))
+
+
+def refittable(request: Request, post: Posterior, behavior: Any) -> DualViewMixture:
+    """The estimator of a finished run with its settings and its data, as it was after its fit."""
+    model = estimator(request.settings, None, n_jobs=-1, quiet=True)
+    model._take(post.with_data(post.features, behavior, post.cells), behavior)
+    return model
 
 
 def user_table(model: DualViewMixture) -> pd.DataFrame:
