@@ -58,7 +58,7 @@ MESSAGES: dict[str, tuple[Callable[[Things], Any], type[InputError], str]] = {
     "ragged": (
         lambda _: dv.DualViewMixture().fit(RAGGED),
         InputError,
-        r"X must have rows of one length; row 0 has 2 value\(s\), row 1 has 1 value\(s\), .* Fill the gaps",
+        r"X must have rows of one length; row 0 has 2 value\(s\), row 1 has 1 value\(s\); .* Fill the gaps",
     ),
     "ragged design": (
         lambda _: dv.UserRegression([0, 1, 2], RAGGED, [1, 2, 3]),
@@ -82,9 +82,17 @@ MESSAGES: dict[str, tuple[Callable[[Things], Any], type[InputError], str]] = {
     "seed": (lambda t: t.outcome.draws(seed=-1), InputError, r"seed must be a whole number of at least 0; got -1\."),
     "load": (lambda _: dv.load(None), InputTypeError, r"path must be the name of a file or folder, .* got None\."),  # type: ignore[arg-type]
     "save": (lambda t: t.model.posterior_.save(3), InputTypeError, r"path must be the name of a file .* got 3\."),  # type: ignore[arg-type]
-    "take": (lambda _: THREADS.take([999]), InputError, r"positions from 0 to 19, or a mask, of the 20 threads; got 999\."),
-    "take answers": (lambda _: ANSWERS.take([999]), InputError, r"from 0 to 35, or a mask, of the 36 observations; got 999\."),
-    "take from the end": (lambda _: ANSWERS.take([-37]), InputError, r"got -37\. Positions count from 0, those from the end"),
+    "take": (lambda _: THREADS.take([999]), InputError, r"mask of the 20 threads; got 999\. Positions go from 0 to 19"),
+    "take answers": (
+        lambda _: ANSWERS.take([999]),
+        InputError,
+        r"mask of the 36 observations; got 999\. Positions go from 0 to 35",
+    ),
+    "take from the end": (
+        lambda _: ANSWERS.take([-37]),
+        InputError,
+        r"got -37\. Positions go from 0 to 35, those from the end from -1 to -36",
+    ),
     "short mask": (lambda _: THREADS.take([True, False]), InputError, r"got a mask of length 2\. A mask has a value for each"),
     "Series as design": (
         lambda _: dv.UserRegression(TABLE["user"], TABLE["dose"], TABLE["y"]),

@@ -80,7 +80,7 @@ def file_path(value: Any, name: str) -> Path:
 
 def chosen_rows(rows: Any, n: int, what: str) -> NDArray[Any]:
     """Positions among n rows, or a mask of them, as an array; what: the rows are called."""
-    wanted = f"take needs positions from 0 to {n - 1}, or a mask, of the {n} {what}"
+    wanted = f"take needs positions or a mask of the {n} {what}"
     try:
         chosen = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
     except (TypeError, ValueError):
@@ -91,7 +91,7 @@ def chosen_rows(rows: Any, n: int, what: str) -> NDArray[Any]:
         raise InputError(f"{wanted}; got a mask of length {len(chosen)}. A mask has a value for each of them.")
     outside = np.zeros(0) if chosen.dtype.kind == "b" else chosen[(chosen < -n) | (chosen >= n)]
     if len(outside):
-        raise InputError(f"{wanted}; got {outside[0]}. Positions count from 0, those from the end from -1.")
+        raise InputError(f"{wanted}; got {outside[0]}. Positions go from 0 to {n - 1}, those from the end from -1 to {-n}.")
     return chosen
 
 
@@ -333,7 +333,7 @@ def _dimensions_message(shape: tuple[int, ...], name: str, n_dims: int, values: 
         remedy = f" A single column is {name}.reshape(-1, 1), a single row {name}.reshape(1, -1)."
     if n_dims == 1 and len(shape) == 2 and 1 in shape:
         names = column_names(values)
-        remedy = f" Pass np.ravel({name}), or the column itself."
+        remedy = f" Pass {name}.ravel(), or the column itself."
         if names:
             remedy = f" Pass the column itself, as in table[{names[0]!r}]."
         elif isinstance(values, np.matrix):
