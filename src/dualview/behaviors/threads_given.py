@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.ids import check_distinct
-from dualview.checks import check_range, names_text, numbers, refuse_repeated_columns, varies
+from dualview.checks import check_range, names_text, numbers, positive_number, refuse_repeated_columns, varies
 from dualview.errors import InputError
 from dualview.units import GaussianPrior, Whitening
 
@@ -62,6 +62,15 @@ def checked_users(users: Sequence[Any] | None, n_columns: int) -> list[str] | No
         raise InputError(f"users must name each of the {n_columns} columns of participation; got {len(ids)} names.")
     check_distinct(ids)
     return ids
+
+
+def checked_noise_variance(given: Any) -> float | str | None:
+    """σ_0² of the noise's prior: a positive number, "paper" or None."""
+    if given is None or (isinstance(given, str) and given == "paper"):
+        return given
+    if isinstance(given, str):
+        raise InputError(f'noise_variance must be a positive number, "paper" or None; got {given!r}.')
+    return positive_number(given, "noise_variance")
 
 
 def outcome_variance(outcome: Array) -> float:
