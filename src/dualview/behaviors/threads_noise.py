@@ -134,7 +134,8 @@ def median_noise(spectrum: Spectrum) -> float:
         return float(weights @ gammaincc(half, 0.5 * misfit * np.exp(-log_variance))) - 0.5
 
     medians = np.log(0.5 * misfit / gammainccinv(half, 0.5))  # given each share: the median lies between them
-    return float(np.exp(brentq(above_half, medians.min() - 1e-6, medians.max() + 1e-6, xtol=1e-10)))
+    found = np.exp(brentq(above_half, medians.min() - 1e-6, medians.max() + 1e-6, xtol=1e-14))
+    return float(f"{found:.8g}")  # the same however sums are rounded
 
 
 def _log_density(spectrum: Spectrum, logits: Array) -> tuple[Array, Array]:

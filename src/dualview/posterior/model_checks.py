@@ -29,6 +29,7 @@ _MOST_PAIRS = 500  # users whose pairs Mardia's skewness looks at
 _MOST_SIMULATED = 2000  # users of partitions that are simulated
 _FEWEST = 10  # observations, or users, that a check needs
 _FEWEST_DRAWS = 50  # of the posterior, for prior sensitivity
+_SCALED = ("noise_precision", "coefficients", "slopes")  # answers whose prior sensitivity is checked
 _SENSITIVE = 0.05  # power-scaling sensitivity above which ArviZ calls a prior informative
 _VAGUE, _DISAGREE, _DOUBTFUL = 0.3, 0.5, 0.75  # of adjusted Rand indices
 _PAIRS = 300  # of draws
@@ -393,6 +394,8 @@ def rand_index(rng: np.random.Generator, one: NDArray[np.integer], other: NDArra
 def prior_checks(tree: xr.DataTree) -> list[Check]:
     """Do answers depend on the priors? Power-scaling of a tree with log_prior and log_likelihood (Kallioinen et al. 2024).
 
+    The number of clusters is not among them: it counts every cluster of one or two users, and how many of these there are is
+    the prior's to say, above all where there are no clusters. That is no conflict of prior and data.
     A few draws that move slowly look sensitive, too. So a sensitivity counts only where it is also larger than three times
     what the same draws show to priors that are dealt to them at random.
     """
@@ -400,8 +403,8 @@ def prior_checks(tree: xr.DataTree) -> list[Check]:
         return []
     if tree["posterior"].sizes["chain"] * tree["posterior"].sizes["draw"] < _FEWEST_DRAWS:
         return []
-    draws, found = tree["posterior"].to_dataset(), ("n_clusters", "noise_precision", "coefficients", "slopes")
-    names = [name for name in found if name in draws and _varies(draws[name])]
+    draws = tree["posterior"].to_dataset()
+    names = [name for name in _SCALED if name in draws and _varies(draws[name])]
     return [_prior_check(tree, name) for name in names]
 
 

@@ -34,6 +34,7 @@ from dualview.inputs.sharded import crew_of, modelled_shards
 
 N_USERS, N_THREADS = 50, 130
 PRIOR = dv.GaussianPrior(40.0, 900.0)
+ROUNDING = {"rtol": 1e-6, "atol": 1e-7}  # of sums in another order, through conjugate gradients that end early
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +132,7 @@ def test_units_are_those_in_memory(inside: Modelled, model: ShardedModel) -> Non
 
 def test_steps_are_those_in_memory(steps: list[MeanField], steps_inside: list[MeanField]) -> None:
     for own, other in zip(steps, steps_inside, strict=True):
-        np.testing.assert_allclose(numbers(own), numbers(other), rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(numbers(own), numbers(other), **ROUNDING)
     assert steps[-1].latent.reported_bound() == pytest.approx(steps_inside[-1].latent.reported_bound(), rel=1e-9)
     assert not np.allclose(numbers(steps[1]), numbers(steps[2]), rtol=1e-4)
 
@@ -142,10 +143,10 @@ def test_changes_of_components_are_those_in_memory(steps: list[MeanField], steps
         for q in (steps[-1], steps_inside[-1])
     ]
     for own, other in zip(*trials, strict=True):
-        np.testing.assert_allclose(numbers(own), numbers(other), rtol=1e-8, atol=1e-9)
-        np.testing.assert_allclose(numbers(own.trial_step()), numbers(other.trial_step()), rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(numbers(own), numbers(other), **ROUNDING)
+        np.testing.assert_allclose(numbers(own.trial_step()), numbers(other.trial_step()), **ROUNDING)
     twice = [split(merged(q, 0, 1), 2, ["features"]) for q in (steps[-1], steps_inside[-1])]
-    np.testing.assert_allclose(numbers(twice[0]), numbers(twice[1]), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(numbers(twice[0]), numbers(twice[1]), **ROUNDING)
 
 
 def test_the_log_joint_is_that_in_memory(inside: Modelled, model: ShardedModel) -> None:
@@ -164,7 +165,7 @@ def test_other_sizes_of_shards_give_the_same_to_rounding(
     other = dv.write_shards(tmp_path / "forum", forum.features, behavior, users_per_shard=7, threads_per_shard=100)
     with Alone() as crew:
         found = _steps(begun(sharded_model(estimator, other, crew, "other sizes"), labels), 2)
-    np.testing.assert_allclose(numbers(found[-1]), numbers(steps[2]), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(numbers(found[-1]), numbers(steps[2]), **ROUNDING)
 
 
 def test_processes_give_the_same_to_the_last_bit(
