@@ -13,6 +13,7 @@ from joblib import parallel_config
 
 import dualview as dv
 import shard_tasks
+from dualview.behaviors import threads_noise
 from dualview.behaviors.likelihoods.soft_many_threads import N_PROBES, N_SIGNS, ManyEquations, SoftManyThreads
 from dualview.behaviors.likelihoods.systems import SparseRows
 from dualview.engines.variational.mean_field import MeanField
@@ -128,6 +129,21 @@ def test_units_are_those_in_memory(inside: Modelled, model: ShardedModel) -> Non
     assert model.data is not None
     np.testing.assert_allclose(model.data.features, inside.model.features, rtol=1e-10, atol=1e-12)
     assert model.n_users == N_USERS
+
+
+def test_the_constant_of_the_noise_is_that_in_memory(
+    model: ShardedModel,
+    behavior: dv.SharedOutcome,
+    monkeypatch: pytest.MonkeyPatch,
+    shards: dv.Shards,
+    estimator: dv.DualViewMixture,
+) -> None:
+    assert model.likelihood.noise_variance == behavior.noise_constant
+    monkeypatch.setattr(threads_noise, "_MOST_EXACT", 10)
+    with Alone() as crew:
+        estimated = sharded_model(estimator, shards, crew, "by Lanczos' method").likelihood.noise_variance
+    assert estimated != behavior.noise_constant
+    assert estimated == pytest.approx(behavior.noise_constant, rel=0.3)
 
 
 def test_steps_are_those_in_memory(steps: list[MeanField], steps_inside: list[MeanField]) -> None:
