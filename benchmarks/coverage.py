@@ -2,9 +2,10 @@
 
 Each scenario of the paper in 24 worlds or as many as are asked for: 50 known users and 200 training threads among them, 20 new
 users of whom only the features are known, 100 test threads among known users. Priors of the spread inside clusters and ways to
-find the behavior view's constants are compared on the same worlds: shares of true coefficients, of known and of new users, and
-of test outcomes inside central 50, 80 and 95 % intervals, and negative log densities at the truth. Worlds are the independent
-units of standard errors. Features come as tables, so that the rounded measurements of iris are taken for what they are.
+find the behavior view's constants are compared on the same worlds; with fewer threads, as in ``--threads 20,50,100``, the
+constants of the noise and of the behavior view: shares of true coefficients, of known and of new users, and of test outcomes
+inside central 50, 80 and 95 % intervals, and negative log densities at the truth. Worlds are the independent units of standard
+errors. Features come as tables, so that the rounded measurements of iris are taken for what they are.
 """
 
 import argparse
@@ -23,11 +24,18 @@ Array = NDArray[np.float64]
 N_KNOWN, N_NEW, N_TRAINING, N_TEST = 50, 20, 200, 100
 NOISE_VARIANCE = 5.0
 LEVELS = (0.5, 0.8, 0.95)
+BY_LIKELIHOOD = {"behavior_prior": "likelihood"}
 PRIORS: dict[str, dict[str, str]] = {
     "flat (default)": {},
     "paper": {"spread_prior": "paper"},
-    "flat, constants by likelihood": {"behavior_prior": "likelihood"},
-    "paper, constants by likelihood": {"spread_prior": "paper", "behavior_prior": "likelihood"},
+    "flat, constants by likelihood": BY_LIKELIHOOD,
+    "paper, constants by likelihood": {"spread_prior": "paper"} | BY_LIKELIHOOD,
+}
+PAPERS_NOISE = {"noise_variance": "paper"}
+OF_FEW: dict[str, dict[str, str]] = {
+    "default": {},
+    "noise as in the paper": PAPERS_NOISE,
+    "constants by likelihood": BY_LIKELIHOOD,
 }
 WHAT = ("new users", "known users", "outcomes")
 
@@ -56,17 +64,21 @@ def threads(rng: np.random.Generator, n: int, latent: Array) -> dv.SharedOutcome
     return dv.SharedOutcome(participation, participation @ latent + np.sqrt(NOISE_VARIANCE) * rng.standard_normal(n))
 
 
-def draw_world(scenario: str, seed: int) -> World:
+def draw_world(scenario: str, seed: int, n_training: int = N_TRAINING) -> World:
     forum = getattr(dv.datasets, scenario)(N_KNOWN + N_NEW, 1, noise_variance=NOISE_VARIANCE, seed=seed)
     rng, known = np.random.default_rng([seed, 1]), forum.latent[:N_KNOWN]
-    training, test = threads(rng, N_TRAINING, known), threads(rng, N_TEST, known)
+    training, test = threads(rng, n_training, known), threads(rng, N_TEST, known)
     features = pd.DataFrame(forum.features).add_prefix("feature ")
     return World(features[:N_KNOWN], training, features[N_KNOWN:], test, forum.latent)
 
 
 def found(world: World, seed: int, options: dict[str, str]) -> Found:
+    options = dict(options)
+    training = dv.SharedOutcome(
+        world.training.participation, world.training.outcome, noise_variance=options.pop("noise_variance", None)
+    )
     model = dv.DualViewMixture(n_warmup=500, n_draws=1000, thin=2, n_chains=2, n_jobs=1, random_state=seed, **options)
-    model.fit(world.features, world.training)
+    model.fit(world.features, training)
     nothing = dv.SharedOutcome(np.zeros((1, N_KNOWN + N_NEW)), [0.0])  # a thread that nobody is in
     new, outcome = model.predict_latent(world.new_features, nothing), model.predict_outcome(world.test)
     known, truth = model.posterior_.flat("latent").reshape(-1, N_KNOWN), world.latent[N_KNOWN:]
@@ -80,8 +92,8 @@ def with_error(values: Array, digits: int) -> str:
     return f"{values.mean():.{digits}f} ± {error:.{digits}f}"
 
 
-def row(scenario: str, prior: str, worlds: list[Found]) -> str:
-    cells = [scenario, prior]
+def row(scenario: str, n_threads: int, prior: str, worlds: list[Found]) -> str:
+    cells = [scenario, str(n_threads), prior]
     for what in range(len(WHAT)):
         levels = np.array([world.levels[what] for world in worlds])
         inside = [100 * (np.abs(levels - 0.5) < 0.5 * level).mean(axis=1) for level in LEVELS]
@@ -94,14 +106,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Coverage of intervals under priors of the spread inside clusters.")
     parser.add_argument("worlds", type=int, nargs="?", default=24)
     parser.add_argument("--only", choices=mixing.SCENARIOS)
+    parser.add_argument("--threads", default=str(N_TRAINING), help="Numbers of training threads, with commas.")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    print("| scenario | prior of spread | new users, % | known users, % | outcomes, % | cost of new users | cost of outcomes |")
-    print("|---|---|---|---|---|---|---|")
+    first = "| scenario | threads | prior | new users, % | known users, % | outcomes, % "
+    print(first + "| cost of new users | cost of outcomes |")
+    print("|---|---:|---|---|---|---|---|---|")
     for scenario in mixing.SCENARIOS if options.only is None else [options.only]:
-        worlds = [draw_world(scenario, seed) for seed in range(options.worlds)]
-        for prior, settings in PRIORS.items():
-            print(row(scenario, prior, [found(world, seed, settings) for seed, world in enumerate(worlds)]), flush=True)
+        for n in map(int, options.threads.split(",")):
+            worlds = [draw_world(scenario, seed, n) for seed in range(options.worlds)]
+            for prior, settings in (PRIORS if n == N_TRAINING else OF_FEW).items():
+                each = [found(world, seed, settings) for seed, world in enumerate(worlds)]
+                print(row(scenario, n, prior, each), flush=True)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def problem(scenario: str, n_users: int = 50, n_threads: int = 100, seed: int = 
     """A scenario of the paper as a dual model with an inferred number of clusters, in working units."""
     forum = getattr(dv.datasets, scenario)(n_users, n_threads, seed=seed)
     features = np.ascontiguousarray(Whitening.of_data(forum.features).to_working(forum.features))
-    likelihood = dv.SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
+    likelihood = dv.SharedOutcome(forum.participation, forum.outcome, noise_variance="paper").prepare(None)[1]
     return Model(partition_prior(None), features, likelihood, n_users)
 
 

@@ -109,7 +109,7 @@ def test_working_units_change_the_joint_by_a_constant():
         "design": behavior.participation,
         "outcome": behavior.outcome,
         "covariates": np.column_stack([np.ones(N_THREADS), behavior.covariates]),
-        "noise_variance": variance,
+        "noise_variance": likelihood.noise_variance,
         "coefficient_prior": (np.array([behavior.outcome.mean(), 0.0, 0.0]), np.diag([variance, *slopes])),
     }
     differences = []

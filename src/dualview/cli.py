@@ -64,6 +64,7 @@ def fit(
     outcomes: Path | None = None,
     covariates: tuple[str, ...] = (),
     intercept: bool = False,
+    noise_variance: float | Literal["paper"] | None = None,
     drop_unknown: bool = False,
     columns: Path | None = None,
     jobs: int = -1,
@@ -96,6 +97,9 @@ def fit(
         Columns with properties of the threads; each has a regression coefficient outside the mixture.
     intercept
         Add an intercept.
+    noise_variance
+        Constant of the noise's prior: a number, or "paper" for the variance of the outcomes. By default it is estimated by
+        restricted likelihood.
     drop_unknown
         Leave out rows of users who are not in the table of users.
     columns
@@ -116,6 +120,7 @@ def fit(
             columns=names,
             covariates=covariates,
             intercept=intercept,
+            noise_variance=noise_variance,
             drop_unknown=drop_unknown,
             kinds=None if columns is None else str(columns.absolute()),
             settings=settings,

@@ -37,7 +37,7 @@ def answers(**options: Any) -> dv.BinaryOutcomes:
 
 
 def posts() -> dv.SharedOutcome:
-    return dv.SharedOutcome(TOOK_PART, LENGTH)
+    return dv.SharedOutcome(TOOK_PART, LENGTH, noise_variance="paper")
 
 
 def all_three() -> dict[str, Any]:

@@ -258,7 +258,7 @@ class TestConstants:
         np.testing.assert_allclose(behavior.ridge_estimate(), expected, rtol=1e-6)
 
     def test_from_the_data(self):
-        behavior, _ = threads(with_covariates=True, intercept=True)
+        behavior, _ = threads(with_covariates=True, intercept=True, noise_variance="paper")
         _, likelihood = behavior.prepare(None)
         variance = behavior.outcome.var(ddof=1)
         assert likelihood.noise_variance == pytest.approx(variance)
@@ -462,7 +462,7 @@ class TestRefusals:
         ("options", "message"),
         [
             ({"noise_variance": -1.0}, "noise_variance must be a positive number; got -1.0"),
-            ({"noise_variance": "a"}, "noise_variance must be a positive number; got 'a'"),
+            ({"noise_variance": "a"}, "noise_variance must be a positive number, \"paper\" or None; got 'a'"),
             ({"ridge": 0}, "ridge must be a positive number; got 0"),
             ({"ridge": None}, "ridge must be a positive number; got None"),
             ({"intercept": "yes"}, "intercept must be True or False; got 'yes'"),

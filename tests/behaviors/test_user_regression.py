@@ -35,6 +35,41 @@ def test_it_is_a_behavior():
     assert repr(behavior) == "UserRegression(40 observations, 6 users, outcome)"
 
 
+def scores(n_each=1, n_users=30, outcome=None, **options):
+    """Scores from 1 to 5, n_each of each user."""
+    user = np.repeat(np.arange(n_users), n_each)
+    if outcome is None:
+        outcome = np.random.default_rng(1).integers(1, 6, len(user)).astype(float)
+    return dv.UserRegression(user, np.ones((len(user), 1)), outcome, **options)
+
+
+def test_one_score_of_each_user_is_warned_of_once():
+    model = dv.DualViewMixture(2, n_warmup=1, n_draws=2, n_chains=2, n_jobs=1)
+    with pytest.warns(DataWarning, match="whole numbers from 1 to 5, and 30 users have 30") as caught:
+        model.fit(None, scores())
+    told = [str(warning.message) for warning in caught if "whole numbers" in str(warning.message)]
+    assert len(told) == 1
+    assert 'outcome_kind="rounded"' in told[0]
+    assert "OrdinalOutcomes" in told[0]
+
+
+@pytest.mark.parametrize(
+    "behavior",
+    [
+        scores(n_each=2),
+        scores(outcome_kind="rounded"),
+        scores(noise_variance=0.5),
+        scores(weights=np.ones(30)),
+        scores(outcome=np.random.default_rng(1).standard_normal(30)),
+        scores(outcome=np.random.default_rng(1).integers(0, 100, 30).astype(float)),
+        scores(outcome=np.random.default_rng(1).integers(1, 6, 30) + 0.5),
+    ],
+    ids=["two each", "rounded", "noise given", "weights", "fractions", "a long scale", "halves"],
+)
+def test_other_outcomes_are_not_warned_of(behavior):
+    behavior.prepare(GaussianPrior(3.0, 1.0))
+
+
 def test_ridge_estimates_are_the_users_own():
     behavior, _ = measures(ridge=0.5)
     estimate = behavior.ridge_estimate()
@@ -398,7 +433,10 @@ class TestScores:
     @pytest.mark.parametrize("noise", ["shared", "cluster"])
     def test_the_noise_does_not_collapse(self, noise):
         behavior, rng = self.behavior(noise=noise), np.random.default_rng(1)
-        with pytest.warns(DataWarning, match="200 users have 200 observations and 4 coefficients each"):
+        with (
+            pytest.warns(DataWarning, match="200 users have 200 observations and 4 coefficients each"),
+            pytest.warns(DataWarning, match="200 users have 200 of them"),
+        ):
             units, likelihood = behavior.prepare(None)
         assert likelihood.noise_prior.dof == 201.0
         model, state = self.without_noise(rng, behavior, units, likelihood)

@@ -33,14 +33,15 @@ N_MANY = 6100  # more than fit in one block
 
 
 def shared(**options: Any) -> dv.SharedOutcome:
-    return dv.SharedOutcome(FORUM.participation, FORUM.outcome, **options)
+    return dv.SharedOutcome(FORUM.participation, FORUM.outcome, **({"noise_variance": "paper"} | options))
 
 
 def sparse_threads() -> dv.SharedOutcome:
     rng = np.random.default_rng(5)
     cells = np.where(rng.random((60, 20)) < 0.15, 1.0, 0.0)
     covariates = rng.standard_normal((60, 2))
-    return dv.SharedOutcome(sparse.csr_array(cells), rng.normal(10.0, 3.0, 60), covariates=covariates, intercept=True)
+    options = {"covariates": covariates, "intercept": True, "noise_variance": "paper"}
+    return dv.SharedOutcome(sparse.csr_array(cells), rng.normal(10.0, 3.0, 60), **options)
 
 
 def regression(n_users: int = 20, **options: Any) -> dv.UserRegression:
@@ -68,7 +69,7 @@ def many_threads() -> dv.SharedOutcome:
     rng = np.random.default_rng(9)
     rows, columns = np.repeat(np.arange(8000), 4), rng.integers(0, N_MANY, 32000)
     cells = sparse.csr_array((np.ones(32000), (rows, columns)), shape=(8000, N_MANY))
-    return dv.SharedOutcome(cells, rng.normal(4.0, 2.0, 8000))
+    return dv.SharedOutcome(cells, rng.normal(4.0, 2.0, 8000), noise_variance="paper")
 
 
 def many_features() -> np.ndarray:
@@ -99,6 +100,7 @@ def resumed() -> Arrays:
 X = FORUM.features
 CASES: dict[str, Callable[[], Arrays]] = {
     "dual-DP": lambda: fitted(X, shared()),
+    "noise by likelihood": lambda: fitted(X, shared(noise_variance=None)),
     "dual-fixed": lambda: fitted(X, shared(), n_clusters=4),
     "single": lambda: fitted(None, shared(), n_clusters=1),
     "IGMM": lambda: fitted(X, None),

@@ -58,6 +58,21 @@ def test_fit_equals_the_fit_in_python(run: Path) -> None:
     np.testing.assert_array_equal(table["cluster"], model.labels_)
 
 
+def test_the_constant_of_the_noise_is_asked_for_and_recorded(run: Path, tmp_path: Path) -> None:
+    tables = [str(run / "users.csv"), str(run / "threads.csv")]
+    few = ["--warmup", "2", "--draws", "2", "--chains", "1", "--quiet"]
+    for given, recorded, constant in (
+        ([], "likelihood", dv.SharedOutcome(FORUM.participation, FORUM.outcome).noise_constant),
+        (["--noise-variance", "paper"], "paper", np.var(FORUM.outcome, ddof=1)),
+        (["--noise-variance", "7.5"], 7.5, 7.5),
+    ):
+        out = tmp_path / str(recorded)
+        assert cli.main(["fit", *tables, "--out", str(out), *few, *given]) == 0
+        assert json.loads((out / "manifest.json").read_text())["made_with"]["noise_variance"] == recorded
+        assert dv.load(out / "posterior.nc").behavior.noise_variance == pytest.approx(constant, rel=1e-6)
+        assert cli.main(["resume", str(out), "--quiet"]) == 0
+
+
 def test_resume_of_a_finished_run_and_with_more_draws(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = dv.load(run / "run" / "posterior.nc")
     assert cli.main(["resume", str(run / "run"), "--quiet"]) == 0

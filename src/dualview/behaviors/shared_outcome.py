@@ -21,6 +21,7 @@ from dualview.behaviors.threads_given import (
     Named,
     check_coefficient_prior,
     checked_covariates,
+    checked_noise_variance,
     checked_outcome,
     checked_users,
     coefficient_units,
@@ -28,7 +29,14 @@ from dualview.behaviors.threads_given import (
 )
 from dualview.behaviors.threads_left_out import MOST_WHOLE, ThreadsLeftOut
 from dualview.behaviors.threads_new import joined_threads, matched_threads, placed_columns, with_participation
-from dualview.behaviors.threads_working import regression_of, restricted_prior, ridge_of, ridge_prior, warn_of_confounding
+from dualview.behaviors.threads_working import (
+    noise_constant,
+    regression_of,
+    restricted_prior,
+    ridge_of,
+    ridge_prior,
+    warn_of_confounding,
+)
 from dualview.checks import chosen_rows, column_names, index_names, participation_matrix, positive_number
 from dualview.errors import AbsentError, InputError
 from dualview.files.digests import digest
@@ -56,8 +64,10 @@ class SharedOutcome(Behavior):
         Groups of threads, as ``{"section": sections}``, each (T,): every level has an effect of its own, b ~ N(0, τ²), with τ
         of each group learnt. ``posterior_["group_effects"]``, ``posterior_["group_sd"]``. Predictions for a level that the fit
         has not seen take its effect from N(0, τ²).
-    noise_variance : float, optional
-        σ_0² of the prior s_y ~ G(1, 1/σ_0²); the outcome's sample variance by default. Not a known noise.
+    noise_variance : float or "paper", optional
+        σ_0² of the prior s_y ~ G(1, 1/σ_0²): a guess worth one observation, not a known noise. By default the noise that the
+        restricted likelihood of one cluster estimates (docs/model.md). "paper": the outcome's sample variance, which inflates
+        the noise where users explain most of it and threads are few.
     coefficient_prior : GaussianPrior, optional
         Over (intercept, slopes); by default N(mean of y, variance of y) and N(0, variance of y / variance of the column).
     users : sequence, optional
@@ -83,7 +93,7 @@ class SharedOutcome(Behavior):
         intercept: bool = False,
         *,
         groups: Any = None,
-        noise_variance: float | None = None,
+        noise_variance: float | str | None = None,
         coefficient_prior: GaussianPrior | None = None,
         users: Sequence[Any] | None = None,
         ridge: float = 0.01,
@@ -103,7 +113,7 @@ class SharedOutcome(Behavior):
         if not isinstance(intercept, bool | np.bool_):
             raise InputError(f"intercept must be True or False; got {intercept!r}.")
         self.intercept = bool(intercept)
-        self.noise_variance = None if noise_variance is None else positive_number(noise_variance, "noise_variance")
+        self.noise_variance = checked_noise_variance(noise_variance)
         self.coefficient_prior = coefficient_prior
         self.ridge = positive_number(ridge, "ridge")
         self.effects = Effects.of(self.n_observations, None, groups, None, None)
@@ -208,6 +218,8 @@ class SharedOutcome(Behavior):
         covariates = self.coefficient_names[int(self.intercept) :]
         size = {"n_users": len(self), "n_observations": self.n_observations}
         told = {"kind": "SharedOutcome", **size, "intercept": self.intercept, "covariates": covariates}
+        if self.outcome is not None or isinstance(self.noise_variance, float):
+            told["noise_variance"] = self.noise_constant
         return told | self.effects.described()
 
     @classmethod
@@ -216,7 +228,8 @@ class SharedOutcome(Behavior):
         names = description["covariates"]
         covariates = Named(np.zeros((1, len(names))), names) if names else None
         nobody = sparse.csr_array((1, description["n_users"]))
-        behavior = cls(nobody, covariates=covariates, intercept=description["intercept"], users=description["users"])
+        options = {"intercept": description["intercept"], "users": description["users"]}
+        behavior = cls(nobody, covariates=covariates, noise_variance=description.get("noise_variance"), **options)
         behavior.effects = Effects.from_description(description)
         return behavior
 
@@ -345,7 +358,7 @@ class SharedOutcome(Behavior):
             "outcome": None if self.outcome is None else digest(self.outcome),
             "covariates": None if self.covariates is None else digest(self.covariates),
             "intercept": self.intercept,
-            "noise_variance": self.noise_variance,
+            "noise_variance": "likelihood" if self.noise_variance is None else self.noise_variance,
             "coefficient_prior": None if prior is None else digest(prior.mean, prior.covariance),
             "ridge": self.ridge,
         } | self.effects.fingerprint()
@@ -353,6 +366,11 @@ class SharedOutcome(Behavior):
     def ridge_estimate(self) -> Array:
         """f̂ of (M11), (U,); intercept and covariates enter unpenalised."""
         return ridge_of(self)
+
+    @cached_property
+    def noise_constant(self) -> float:
+        """σ_0² of the noise's prior, (M9): ``noise_variance`` where it is a number."""
+        return noise_constant(self)
 
     @property
     def observed(self) -> Array:

@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.ids import Numbers, are_numbers, check_distinct, checked_ids, whole_numbers
-from dualview.checks import check_range, column_names, names_text, numbers, refuse_repeated_columns, varies
+from dualview.checks import (
+    check_range,
+    column_names,
+    names_text,
+    numbers,
+    positive_number,
+    refuse_repeated_columns,
+    varies,
+)
 from dualview.errors import InputError
 from dualview.units import GaussianPrior, Whitening
 
@@ -76,6 +84,15 @@ def column_numbers(participation: Any) -> Numbers | None:
         return None
     found = Numbers(values, True)
     return found._replace(labelled=type(columns).__name__ != "RangeIndex" or not found.count_from_0)
+
+
+def checked_noise_variance(given: Any) -> float | str | None:
+    """σ_0² of the noise's prior: a positive number, "paper" or None."""
+    if given is None or (isinstance(given, str) and given == "paper"):
+        return given
+    if isinstance(given, str):
+        raise InputError(f'noise_variance must be a positive number, "paper" or None; got {given!r}.')
+    return positive_number(given, "noise_variance")
 
 
 def outcome_variance(outcome: Array) -> float:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def with_participation(threads: "SharedOutcome", participation: Any, users: list[str] | None) -> "SharedOutcome":
     """The same threads with other columns of users, and their ids."""
     other = copy.copy(threads)
+    other.__dict__.pop("noise_constant", None)
     other.participation, other.users, other._user_numbers = participation, users, None
     return other
 

@@ -13,6 +13,7 @@ from dualview.behaviors.likelihoods.restricted import likely_prior
 from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.behaviors.threads_given import outcome_variance
+from dualview.behaviors.threads_noise import likely_noise
 from dualview.checks import varies
 from dualview.errors import DataWarning, InputError
 from dualview.units import GaussianPrior, Whitening
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+_MOST_OF_GROUPS = 5e9  # threads × levels², up to which the noise's constant has the effects of groups projected out
 _SOLVER_TOLERANCE = 1e-8  # relative differences between ridge estimates that are rounding
 
 
@@ -47,6 +49,22 @@ def restricted_prior(threads: "SharedOutcome", features: Array | None) -> Gaussi
     """Mean and variance under which the outcomes are most likely, around slopes on features (U, D) where these are given."""
     outcome_variance(threads.observed)
     return likely_prior(threads.participation, _ungrouped(threads), threads.coefficient_design, features)
+
+
+def noise_constant(threads: "SharedOutcome") -> float:
+    """σ_0² of (M9): as given, the outcome's variance as in the paper, or what the restricted likelihood estimates."""
+    if isinstance(threads.noise_variance, float):
+        return threads.noise_variance
+    variance = outcome_variance(threads.observed)
+    if threads.noise_variance == "paper":
+        return variance
+    outcome, outside, n_levels = threads.observed, threads.coefficient_design, int(threads.effects.bounds[-1])
+    if n_levels > threads.n_observations // 2 or threads.n_observations * n_levels**2 > _MOST_OF_GROUPS:
+        outcome = _ungrouped(threads)
+    elif n_levels:
+        outside = np.hstack([outside, *(levels.toarray() for levels in threads.effects.indicators())])
+    found = likely_noise(threads.participation, outcome, outside)
+    return variance if found is None else found
 
 
 def _ungrouped(threads: "SharedOutcome") -> Array:
@@ -79,7 +97,7 @@ def warn_of_confounding(threads: "SharedOutcome") -> None:
 
 def regression_of(threads: "SharedOutcome", prior: GaussianPrior) -> tuple[Whitening, ThreadRegression]:
     """Units of the latent coefficients, and the regression in working units."""
-    noise_variance = threads.noise_variance or outcome_variance(threads.observed)
+    noise_variance = threads.noise_constant
     units = Whitening.of(prior)
     coefficient_units = threads.coefficient_units()
     sd = np.sqrt(noise_variance)
@@ -90,7 +108,7 @@ def regression_of(threads: "SharedOutcome", prior: GaussianPrior) -> tuple[White
         design=threads.participation * (units.factor[0, 0] / sd),
         coefficient_design=threads.coefficient_design @ coefficient_units.factor / sd,
         outcome=(threads.observed - expected) / sd,
-        noise_variance=float(noise_variance),
+        noise_variance=noise_variance,
         coefficient_units=coefficient_units,
     )
     return units, regression if threads.effects.none else _grouped(threads, regression)

@@ -32,6 +32,9 @@ from dualview.files.digests import digest
 from dualview.outcomes import IntervalOutcome, NormalOutcome, StudentOutcome
 from dualview.units import GaussianPrior, Whitening
 
+_MOST_SCORES = 11  # different whole numbers that are taken for scores
+_ONE_EACH = 1.25  # observations per user, up to which users are said to have about one
+
 
 class UserRegression(PerUser):
     """Each user has a regression of its own: y_i = x_iᵀ f_{u(i)} + noise, with effects outside the mixture where there are any.
@@ -310,6 +313,22 @@ class UserRegression(PerUser):
                 stacklevel=5,
             )
 
+    def _warn_of_scores(self) -> None:
+        """Warn of scores, about one from each user, whose noise only the prior tells."""
+        if self.recorded is not None or self._roots is not None or self.noise_variance is not None:
+            return
+        active, y = int((self._panel.counts > 0).sum()), self.observed
+        is_short = 2 < len(np.unique(y)) <= min(_MOST_SCORES, len(y) // 2)
+        if len(y) > _ONE_EACH * active or not is_short or (y != np.round(y)).any():
+            return
+        warnings.warn(
+            f"The outcomes are whole numbers from {y.min():g} to {y.max():g}, and {active} users have {len(y)} of them: with "
+            "about one each, nothing tells the noise from differences between users, so the noise is about its prior's. Use "
+            'UserRegression(..., outcome_kind="rounded"), which takes scores for rounded numbers, or OrdinalOutcomes.',
+            DataWarning,
+            stacklevel=5,
+        )
+
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
         """Units of the latent vectors, and the regression in working units."""
         outcome = self._numbers
@@ -322,6 +341,7 @@ class UserRegression(PerUser):
         if not (self.noise_variance or varies(outcome)):
             raise InputError(f"outcome is constant ({outcome[0]:g} throughout): there is nothing to explain.")
         self._warn_of_few()
+        self._warn_of_scores()
         self.effects.check_columns()
         noise_prior = self._noise_prior
         units, sd = Whitening.of(prior), np.sqrt(noise_prior.variance)

@@ -37,10 +37,11 @@ def fit(cell: Cell, forum: Forum) -> DualViewMixture:
     """The model of a cell, fitted to its forum.
 
     Options of a cell's fit: init, n_auxiliary and link are the estimator's, and init "truth" starts at the true clusters;
-    feature_scale and behavior_scale multiply the covariance of a view's constants. The priors of α and of W_0 are the paper's.
+    feature_scale and behavior_scale multiply the covariance of a view's constants. The priors of α, of W_0 and of the
+    noise are the paper's.
     """
     kind = MODELS[cell.model]
-    behavior = SharedOutcome(forum.participation, forum.outcome) if kind.behavior else None
+    behavior = SharedOutcome(forum.participation, forum.outcome, noise_variance="paper") if kind.behavior else None
     features = forum.features if kind.features else None
     options: dict[str, Any] = {"spread_prior": "paper"} if kind.behavior else {}
     options |= ({} if kind.clusters == "one" else {"alpha": "paper"}) | dict(cell.fit)

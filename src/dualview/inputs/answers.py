@@ -26,7 +26,7 @@ OBSERVATIONS = {
 
 _OWN = ("outcome", "by", "common", "groups", "no_intercept")
 _OPTIONS = {
-    "threads": ("outcome", "outcomes", "covariates", "intercept"),
+    "threads": ("outcome", "outcomes", "covariates", "intercept", "noise_variance"),
     "regression": (*_OWN, "outcome_kind", "bounds"),
     "binary": _OWN,
     "ordinal": (*_OWN, "levels"),

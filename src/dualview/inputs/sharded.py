@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dualview.behaviors.likelihoods.systems import solve
+from dualview.behaviors.threads_noise import Left, median_noise, spectrum_of
 from dualview.chains.chains import is_configured
 from dualview.chains.seeds import seed_sequence
 from dualview.checks import check_range, memory, names_text
@@ -40,6 +41,7 @@ Array = NDArray[np.float64]
 
 _RIDGE = 0.01  # as in SharedOutcome
 _RIDGE_TOLERANCE = 1e-6
+_LEAST_LEFT = 1e-12  # of the sum of squares of outcomes, once their mean is taken out; less is rounding
 _BYTES = 12  # of a user in a draw that is kept whole: cluster and coefficient
 
 
@@ -104,7 +106,7 @@ def modelled_shards(estimator: Any, raw: ShardedData) -> Modelled:
     threads, noise_variance = ThreadUnits(), None
     if shards.n_threads:
         totals = Totals.of(raw)
-        noise_variance = _outcome_variance(totals)
+        noise_variance = _noise_constant(raw, totals)
         prior = estimator.behavior_prior or _latent_prior(raw, totals)
         prior.check_size(1, "behavior_prior")
         units["behavior"] = Whitening.of(prior)
@@ -146,6 +148,24 @@ def _outcome_variance(totals: Totals) -> float:
     if not np.sqrt(variance) > 1e-14 * float(totals.outcome.largest[0]):
         raise InputError(f"The outcome is constant in all {n:,} threads of the shards: there is nothing to explain.")
     return variance
+
+
+def _noise_constant(raw: ShardedData, totals: Totals) -> float:
+    """σ_0² of (M9): the noise that the restricted likelihood of one cluster estimates, as in memory."""
+    variance, outcome = _outcome_variance(totals), totals.outcome
+    equations = ShardedEquations(raw, totals.weighted, totals.squares)
+    of_all = equations.gram_times(np.ones((raw.n_users, 1)))[:, 0]  # Pᵀ P 1: the totals of threads are P 1
+    square, product = float(of_all.sum()), float(totals.weighted.sum())
+    sum_of_squares = float(outcome.scatter[0, 0]) + outcome.n * float(outcome.mean[0]) ** 2
+    left = sum_of_squares - product**2 / square
+    if outcome.n < 2 or not left > _LEAST_LEFT * sum_of_squares:
+        return variance
+
+    def gram_times(vectors: Array) -> Array:
+        return equations.gram_times(vectors) - np.outer(of_all, of_all @ vectors) / square
+
+    cross = totals.weighted - of_all * (product / square)
+    return median_noise(spectrum_of(gram_times, cross, Left(outcome.n - 1, left, float(totals.squares.sum()))))
 
 
 def _latent_prior(raw: ShardedData, totals: Totals) -> GaussianPrior:

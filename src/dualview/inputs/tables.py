@@ -48,9 +48,12 @@ class Threads:
     covariates: pd.DataFrame | None
     notes: list[str] = field(default_factory=list)
 
-    def behavior(self, intercept: bool, users: Sequence[str] | None = None) -> SharedOutcome:
+    def behavior(
+        self, intercept: bool, users: Sequence[str] | None = None, noise_variance: float | str | None = None
+    ) -> SharedOutcome:
         """The threads as a behavior of users with these ids."""
-        behavior = SharedOutcome(self.participation, self.outcome, self.covariates, intercept, users=users)
+        options: dict[str, Any] = {"users": users, "noise_variance": noise_variance}
+        behavior = SharedOutcome(self.participation, self.outcome, self.covariates, intercept, **options)
         behavior.observation_ids = list(self.ids)
         return behavior
 

@@ -1,8 +1,8 @@
 """Does the model fit? Each check is a statistic of residuals that are standard normal if it does.
 
-The statistic of a draw's residuals is compared with the same of replicates, which gives a p-value for each draw. They are
-uniform if the model is right, but depend on each other, so they are combined by their Cauchy mean (Liu and Xie 2020), which is
-valid for small p-values whatever the dependence.
+The statistic of a draw's residuals is compared with the same of replicates, which gives a p-value for each draw. Each is
+uniform if the model is right, but they share the data. They are combined by the mean of their normal scores, with their
+correlation from its variance among the draws (Hartung 1999).
 """
 
 import warnings
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 from scipy.stats import chi2, rankdata
 from sklearn.metrics import adjusted_rand_score
 
@@ -29,10 +29,11 @@ _MOST_PAIRS = 500  # users whose pairs Mardia's skewness looks at
 _MOST_SIMULATED = 2000  # users of partitions that are simulated
 _FEWEST = 10  # observations, or users, that a check needs
 _FEWEST_DRAWS = 50  # of the posterior, for prior sensitivity
+_SCALED = ("noise_precision", "coefficients", "slopes")  # answers whose prior sensitivity is checked
 _SENSITIVE = 0.05  # power-scaling sensitivity above which ArviZ calls a prior informative
 _VAGUE, _DISAGREE, _DOUBTFUL = 0.3, 0.5, 0.75  # of adjusted Rand indices
 _PAIRS = 300  # of draws
-_LARGEST_P = 0.9
+_LEAST_SHARED = 0.2  # of the variance of normal scores, that draws share
 _MOST_AXES = 4
 VERDICTS = ("fine", "look here", "the model is wrong here")
 
@@ -136,15 +137,22 @@ class Statistic(NamedTuple):
 
 
 def combined(p_values: Array) -> float:
-    """The Cauchy mean of p-values. Those near 1 count as ``_LARGEST_P``: otherwise one of them would outweigh all others."""
-    return float(0.5 - np.arctan(np.mean(np.tan((0.5 - np.minimum(p_values, _LARGEST_P)) * np.pi))) / np.pi)
+    """One p-value from those of many draws, each above 0 and below 1.
+
+    Normal scores have variance 1 over data sets and draws. What of it is not among the draws of one data set is the variance of
+    their mean, and so the combination is uniform where the scores are normal together. It is at least ``_LEAST_SHARED``: below
+    that, where draws differ more than data do, p-values are near 1/2.
+    """
+    scores = -ndtri(p_values)
+    shared = 1.0 if len(scores) < 2 else max(1.0 - float(scores.var(ddof=1)), _LEAST_SHARED)
+    return float(ndtr(-scores.mean() / np.sqrt(shared)))
 
 
 def judged(statistic: Statistic, found: Array, null: Array) -> Check:
     """A check from the statistic's values in draws (S,) and in replicates (R,)."""
     order = np.sort(null)
     above = len(null) - np.searchsorted(order, found, side="left")
-    p = combined(np.asarray((1.0 + above) / (1.0 + len(null)), dtype=np.float64))
+    p = combined(np.asarray((0.5 + above) / (1.0 + len(null)), dtype=np.float64))
     low, high = np.quantile(null, [0.025, 0.975])
     value = float(np.median(found))
     return Check(statistic.name, statistic.about, value, float(low), float(high), p, verdict_of(p), statistic.advice)
@@ -342,10 +350,9 @@ def size_checks(rng: np.random.Generator, residuals: Residuals, context: Context
     n_users = residuals.z.shape[1]
     share = [np.bincount(z).max() / n_users for z in residuals.z]
     null = [np.bincount(context.partition.draw(rng, n_users, alpha)).max() / n_users for alpha in np.repeat(residuals.alpha, 5)]
-    lower, upper = np.sort(null), np.array(share)
-    below = np.searchsorted(lower, upper, side="right") / len(null)
-    above = 1.0 - np.searchsorted(lower, upper, side="left") / len(null)
-    p = combined(np.clip(2.0 * np.minimum(below, above), 1.0 / len(null), 1.0 - 1e-9))
+    below, up_to = (np.searchsorted(np.sort(null), share, side=side) for side in ("left", "right"))
+    level = (0.5 + below + rng.random(len(share)) * (up_to - below)) / (1.0 + len(null))  # ties are cut at random
+    p = combined(2.0 * np.minimum(level, 1.0 - level))
     low, high = np.quantile(null, [0.025, 0.975])
     about, advice = "share of users in the largest cluster", "another prior of the concentration (alpha), or a fixed n_clusters"
     return [Check("sizes", about, float(np.median(share)), float(low), float(high), p, verdict_of(p), advice)]
@@ -393,6 +400,8 @@ def rand_index(rng: np.random.Generator, one: NDArray[np.integer], other: NDArra
 def prior_checks(tree: xr.DataTree) -> list[Check]:
     """Do answers depend on the priors? Power-scaling of a tree with log_prior and log_likelihood (Kallioinen et al. 2024).
 
+    The number of clusters is not among them: it counts every cluster of one or two users, and how many of these there are is
+    the prior's to say, above all where there are no clusters. That is no conflict of prior and data.
     A few draws that move slowly look sensitive, too. So a sensitivity counts only where it is also larger than three times
     what the same draws show to priors that are dealt to them at random.
     """
@@ -400,8 +409,8 @@ def prior_checks(tree: xr.DataTree) -> list[Check]:
         return []
     if tree["posterior"].sizes["chain"] * tree["posterior"].sizes["draw"] < _FEWEST_DRAWS:
         return []
-    draws, found = tree["posterior"].to_dataset(), ("n_clusters", "noise_precision", "coefficients", "slopes")
-    names = [name for name in found if name in draws and _varies(draws[name])]
+    draws = tree["posterior"].to_dataset()
+    names = [name for name in _SCALED if name in draws and _varies(draws[name])]
     return [_prior_check(tree, name) for name in names]
 
 

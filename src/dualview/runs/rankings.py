@@ -245,6 +245,7 @@ def _described(request: Request, n_features: int) -> dict[str, str]:
         "features": f"{n_features or 'no'} feature{'' if n_features == 1 else 's'}",
         "covariates": f"covariates {', '.join(request.covariates)}" if request.covariates else "no covariates",
         "intercept": "intercept" if request.intercept else "no intercept",
+        "noise_variance": f"noise_variance {request.noise_variance or 'by likelihood'}",
         **request.answers.described(),
         **request.settings.described(),
     }

@@ -65,6 +65,7 @@ class Request:
     columns: Columns = field(default_factory=Columns)
     covariates: tuple[str, ...] = ()
     intercept: bool = False
+    noise_variance: float | str | None = None
     drop_unknown: bool = False
     kinds: str | None = None
     settings: Settings = field(default_factory=Settings)
@@ -77,6 +78,7 @@ class Request:
         given = {name: getattr(self.answers, name) for name in options}
         given["outcome_kind"] = self.answers.outcome_kind != "continuous"
         given |= {"outcomes": self.outcomes, "covariates": self.covariates, "intercept": self.intercept}
+        given["noise_variance"] = self.noise_variance is not None
         check_options(self.answers.kind, [name for name, value in given.items() if value])
 
     @property
@@ -274,7 +276,9 @@ def read_observations(
 
 def behavior_of(request: Request, observed: Threads | Answers, users: list[str]) -> Any:
     """The behavior that the observations of users with these ids are."""
-    return observed.behavior(users) if isinstance(observed, Answers) else observed.behavior(request.intercept, users)
+    if isinstance(observed, Answers):
+        return observed.behavior(users)
+    return observed.behavior(request.intercept, users, request.noise_variance)
 
 
 def resume_command(folder: Path) -> str:
