@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
+from numba.core import event
 from numba.core.compiler import Flags
 from numba.core.targetconfig import ConfigStack
 
@@ -262,6 +263,29 @@ def test_an_operator_is_remembered_for_its_flags_until_the_compilation_ends():
     assert not parts._RESOLVED
 
 
+class _Replaced(event.Listener):
+    """Notes whether functions of Numba are replaced whenever a function is about to be compiled."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_start(self, _):
+        parts = compiling._parts
+        self.seen.append([getattr(owner, name) is quicker for owner, name, quicker in parts._QUICKER])
+
+    def on_end(self, _):
+        pass
+
+
+def test_functions_of_numba_are_replaced_inside_a_compilation_of_ours_only():
+    part = compiling.uncached(lambda a: 2.0 * a)
+    kernel, theirs = compiling.uncached(lambda a: part(a) + 1.0), numba.njit(lambda a: a + 1.0)
+    with event.install_listener("numba:compile", look := _Replaced()):
+        kernel(1.0)
+        theirs(1.0)
+    assert look.seen == [[False, False], [True, True], [False, False]]
+
+
 def test_the_variables_of_a_statement_are_those_that_numba_lists():
     from numba.core import compiler, ir
 
@@ -294,6 +318,36 @@ def test_a_kernel_from_disk_finds_what_it_calls_or_has_it_compiled(tmp_path):
     for file in lost:
         file.unlink()
     assert run_here(SUMS, tmp_path) == [*first[:-2], 1, 1]
+
+
+THEIRS = """
+import numba
+from dualview.numerics import compiling
+
+@compiling.standalone()
+def doubled(x):
+    return 2.0 * x
+
+@compiling.compiled
+def part(x):
+    return doubled(x) + 1.0
+
+@numba.njit(cache=True)
+def call(x):
+    return part(x) + doubled(x)
+"""
+CALL = """
+import sys
+sys.path.insert(0, {!r})
+import theirs
+print(theirs.call(4.0), sum(theirs.call.stats.cache_hits.values()))
+"""
+
+
+def test_other_peoples_code_from_disk_finds_what_it_calls(tmp_path):
+    (tmp_path / "theirs.py").write_text(THEIRS)
+    assert run_here(CALL.format(str(tmp_path)), tmp_path / "cache") == [17.0, 0]
+    assert run_here(CALL.format(str(tmp_path)), tmp_path / "cache") == [17.0, 1]
 
 
 ONCE = """
