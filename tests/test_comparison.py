@@ -308,7 +308,7 @@ def test_bad_requests() -> None:
 def test_coefficients_of_their_own_are_integrated_out() -> None:
     """With one cluster and fewer than two threads a user, scores given the coefficients are unsure; integrated ones are not."""
     forum = dv.datasets.agreement(30, 40, seed=1)
-    threads = dv.SharedOutcome(forum.participation, forum.outcome)
+    threads = dv.SharedOutcome(forum.participation, forum.outcome, noise_variance="paper")
     model = dv.DualViewMixture(1, n_warmup=200, n_draws=400, n_chains=2).fit(None, threads)
     given, integrated = leave_one_out(log_likelihoods(model)), observation_scores(model)
     assert given.unsure.sum() >= 5
