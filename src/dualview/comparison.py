@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dualview.behaviors import Behavior, SeveralBehaviors
-from dualview.behaviors.base import fold_positions
 from dualview.behaviors.records import Forecast
 from dualview.checks import whole_number
 from dualview.errors import ConvergenceWarning, InputError
@@ -151,7 +150,7 @@ def _observations(model: DualViewMixture, behavior: Any) -> Any:
     fitted = getattr(model, "behavior_", None)
     found = fitted if behavior is None else behavior
     if behavior is not None and isinstance(fitted, SeveralBehaviors):
-        found = fitted.observations(behavior)
+        found = fitted.observations_of(behavior)
     if found is None:
         raise InputError("compare needs fits with a behavior: it predicts the observations of the behavior.")
     return found
@@ -247,9 +246,8 @@ def _fold_scores(models: Mapping[str, DualViewMixture], behaviors: dict[str, Any
 def _cut(behavior: Behavior, folds: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Positions of the observations, (training, held out), of each fold."""
     whole_number(folds, "folds", 2)
-    own = getattr(behavior, "folds", None)
     try:
-        return fold_positions(len(behavior.observed), folds, 0, "observations") if own is None else list(own(folds))
+        return behavior.folds(folds)
     except InputError as error:
         raise InputError(str(error).replace("n_splits", "folds")) from None
 

@@ -6,7 +6,7 @@ what the sampler runs on: the same observations in working units, where the late
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,6 +211,7 @@ class Behavior(ABC):
     what was asked for, its error names the behavior and the method that it lacks.
     """
 
+    observations: ClassVar[str] = "observations"  # what they are called in messages
     users: list[str] | None = None  # the users' ids, where they came with some
     outcome: Array | None = None  # what was observed (n,), or ends of intervals (n, 2), where it is known
     observation_ids: list[str] | None = None  # ids of the observations, where they came with some
@@ -261,6 +262,15 @@ class Behavior(ABC):
         if self.outcome is None:
             raise AbsentError(f"Outcomes are needed here: pass {type(self).__name__}(..., outcome).")
         return self.outcome
+
+    @property
+    def n_observations(self) -> int:
+        """The number of observations."""
+        return len(self.observed)
+
+    def folds(self, n_splits: int = 5, *, seed: int = 0) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Pairs of positions (training, held out) of the observations, as scikit-learn's ``cv`` takes them."""
+        return fold_positions(self.n_observations, n_splits, seed, self.observations)
 
     def advice(self, n_rows: int) -> str:  # noqa: ARG002
         """What to do when X has n_rows users and the behavior another number."""

@@ -174,6 +174,8 @@ def checked_ids(values: Sequence[Any], what: str) -> list[str]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputTypeError(f"{what} must be a list of ids, an id for each user; got {values!r}.")
     found = list(values)
+    if any(isinstance(value, list | np.ndarray) for value in found):
+        raise InputTypeError(f"{what} must be a list of ids, an id for each user; got a list of lists.")
     if any(is_missing(value) or value != value for value in found):
         raise InputError(f"{what} must name every user; an id is missing (NaN or None). Give each user an id.")
     return [id_text(value) for value in found]

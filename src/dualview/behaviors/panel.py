@@ -6,13 +6,13 @@ user (n,) positions of users, design (n, q), outcome (n,).
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Behavior, fold_positions
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.effects import Effects
 from dualview.behaviors.ids import (
     Numbers,
@@ -102,8 +102,6 @@ class PerUser(Behavior):
     A subclass sets user, design, outcome, users and ``names`` of the latent vector's parts through :meth:`_set`, what acts
     outside the mixture through :meth:`_set_effects`, and says what its outcomes are.
     """
-
-    observations: ClassVar[str] = "observations"
 
     user: Users
     design: Array
@@ -241,10 +239,6 @@ class PerUser(Behavior):
         """Pairs (training, held out) for cross-validation over observations."""
         for training, held_out in self.folds(n_splits, seed=seed):
             yield self.take(training), self.take(held_out)
-
-    def folds(self, n_splits: int = 5, *, seed: int = 0) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """The positions of the observations that :meth:`split` cuts into, as scikit-learn's ``cv`` takes them."""
-        return fold_positions(self.n_observations, n_splits, seed, self.observations)
 
     def aligned(self, users: Sequence[str]) -> Self:
         """The same observations with the users in this order; users without observations may be missing here."""

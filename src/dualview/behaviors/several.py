@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import block_diag
 
-from dualview.behaviors.base import Behavior, fold_positions
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.ids import Rows, counted
 from dualview.behaviors.likelihoods.several import SeveralLikelihoods, own_params, with_name
 from dualview.behaviors.likelihoods.vector_blocks import Block
@@ -100,7 +100,7 @@ class SeveralBehaviors(Behavior):
     @property
     def _ends(self) -> NDArray[np.intp]:
         """Where the observations of each behavior begin among those of all, and their number."""
-        return np.cumsum([0, *(_size(part) for part in self.parts.values())])
+        return np.cumsum([0, *(part.n_observations for part in self.parts.values())])
 
     @property
     def outcome(self) -> Array | None:  # type: ignore[override]
@@ -193,9 +193,7 @@ class SeveralBehaviors(Behavior):
         """The positions that :meth:`split` cuts into; every behavior has its share of each fold."""
         cut = []
         for part, first in zip(self.parts.values(), self._ends, strict=False):
-            own = getattr(part, "folds", None)
-            folds = fold_positions(_size(part), n_splits, seed, "observations") if own is None else own(n_splits, seed=seed)
-            cut.append([(first + training, first + held_out) for training, held_out in folds])
+            cut.append([(first + training, first + held_out) for training, held_out in part.folds(n_splits, seed=seed)])
         return [(np.concatenate([a for a, _ in fold]), np.concatenate([b for _, b in fold])) for fold in zip(*cut, strict=True)]
 
     def user_weights(self) -> Any:
@@ -253,7 +251,7 @@ class SeveralBehaviors(Behavior):
             return dict(zip(self.parts, given, strict=True))
         return {self._only_of_its_kind(given): given}
 
-    def observations(self, given: Any) -> "SeveralBehaviors":
+    def observations_of(self, given: Any) -> "SeveralBehaviors":
         """The observations of a fit that has lost its own, in one of the forms that ``fit`` takes."""
         found = self.new(given)
         missing = [name for name in self.parts if name not in found.parts]
@@ -343,12 +341,6 @@ def refuse_several(behavior: Behavior | None, what: str) -> None:
         raise InputError(
             f"{what} is for a fit of one behavior; this one has {', '.join(behavior.parts)}. Fit them one at a time for it."
         )
-
-
-def _size(part: Behavior) -> int:
-    """The number of observations; a behavior of the user's own may have no other way to say it."""
-    n = getattr(part, "n_observations", None)
-    return len(part.observed) if n is None else int(n)
 
 
 def _functions(part: Behavior) -> list[str]:

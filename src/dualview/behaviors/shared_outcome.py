@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Behavior, fold_positions
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.effects import Effects
 from dualview.behaviors.ids import Rows, counted, has_numbers, listed
 from dualview.behaviors.likelihoods.threads import ThreadRegression
@@ -84,6 +84,8 @@ class SharedOutcome(Behavior):
     >>> len(behavior), behavior.n_observations
     (3, 2)
     """
+
+    observations = "threads"
 
     def __init__(
         self,
@@ -345,10 +347,6 @@ class SharedOutcome(Behavior):
         """Pairs (training threads, held-out threads) for cross-validation over observations."""
         for training, held_out in self.folds(n_splits, seed=seed):
             yield self.take(training), self.take(held_out)
-
-    def folds(self, n_splits: int = 5, *, seed: int = 0) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """The positions of the observations that :meth:`split` cuts into, as scikit-learn's ``cv`` takes them."""
-        return fold_positions(self.n_observations, n_splits, seed, "threads")
 
     def fingerprint(self) -> dict[str, Any]:
         """Digests of the threads and the options, by name."""

@@ -92,7 +92,7 @@ def _of_the_users(post: "Posterior", fitted: Behavior, behavior: Any) -> Behavio
     """Observations with the users in the order of the fit."""
     rows = Rows(post.n_users, fitted.users)
     if isinstance(fitted, SeveralBehaviors):
-        return fitted.observations(behavior).matched(rows)
+        return fitted.observations_of(behavior).matched(rows)
     return behavior if type(behavior) is not type(fitted) else behavior.matched(rows)
 
 

@@ -73,7 +73,8 @@ def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: p
     moved = []
     for most in (1000, 0):
         monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", most)
-        likelihood = dv.SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
+        threads = dv.SharedOutcome(forum.participation, forum.outcome, noise_variance="paper")
+        likelihood = threads.prepare(None)[1]
         model = Model(ChineseRestaurant(), forum.features / forum.features.std(), likelihood, 20)
         state = ENGINE.start(np.random.default_rng(0), model, np.arange(20) % 4)
         working = working_state(np.random.default_rng(1), model, state, 3)
