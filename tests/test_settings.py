@@ -157,7 +157,7 @@ def test_requests_of_earlier_runs_are_read_and_written_under_the_same_keys(tmp_p
     written = json.loads((tmp_path / "request.json").read_text())
     assert {name: written[name] for name in EARLIER} == EARLIER
     assert written.pop("kinds") is None
-    assert written.pop("noise_variance") is None
+    assert written.pop("noise_variance") == "paper"
     later = [name for name in written if name not in EARLIER]
     assert {"alpha", "link", "pooling", "feature_prior", "behavior_prior"} <= set(later)
     assert all(written[name] == defaults(Settings)[name] for name in later)

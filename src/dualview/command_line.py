@@ -2,6 +2,7 @@
 
 import io
 import os
+import select
 import shlex
 import sys
 import warnings
@@ -155,10 +156,23 @@ def _nobody_reads() -> bool:
     """Whether the reader of standard output has left, as in ``dualview summary run | head``; nothing more is written then."""
     try:
         sys.stdout.flush()
+        if not _has_no_reader(sys.stdout.fileno()):  # a failed flush may have dropped what it could not write
+            return False
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at its end
-        return True
-    return False
+        pass
+    except (OSError, ValueError):  # no stream of the system
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at its end
+    return True
+
+
+def _has_no_reader(descriptor: int) -> bool:
+    """Whether a pipe has lost its reader; False where the system cannot tell."""
+    if not hasattr(select, "poll"):
+        return False
+    asked = select.poll()
+    asked.register(descriptor, 0)
+    return any(event & select.POLLERR for _, event in asked.poll(0))
 
 
 def options_of(command: Command) -> list[str]:

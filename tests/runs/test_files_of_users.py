@@ -225,6 +225,18 @@ class TestTerminals:
         assert code == 141
         assert capsys.readouterr().err == ""
 
+    def test_so_does_one_who_leaves_in_the_middle_of_much(
+        self, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """More than Python's buffer holds: nothing is left there that a second attempt could fail to write."""
+        monkeypatch.setattr("dualview.runs.run.summary_text", lambda _: "a user, " * 100_000)
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as stdout, monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", stdout)
+            assert cli.main(["summary", str(run)]) == 141
+        assert capsys.readouterr().err == ""
+
 
 class TestCommandsToContinue:
     def test_they_are_quoted(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,10 @@ from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 
+_NOISE_IN_MANIFESTS: dict[Any, str | None] = {
+    None: "likelihood",
+    "paper": None,
+}  # as versions wrote it that had the paper's prior only
 _MOST_DENSE = 2_000_000  # cells of a participation matrix that is handed out whole
 
 
@@ -356,7 +360,7 @@ class SharedOutcome(Behavior):
             "outcome": None if self.outcome is None else digest(self.outcome),
             "covariates": None if self.covariates is None else digest(self.covariates),
             "intercept": self.intercept,
-            "noise_variance": "likelihood" if self.noise_variance is None else self.noise_variance,
+            "noise_variance": _NOISE_IN_MANIFESTS.get(self.noise_variance, self.noise_variance),
             "coefficient_prior": None if prior is None else digest(prior.mean, prior.covariance),
             "ridge": self.ridge,
         } | self.effects.fingerprint()

@@ -131,6 +131,8 @@ class Request:
             raise FileError(f"{folder} is not a run that 'dualview fit' started: it has no request.json.")
         try:
             content = json.loads(path.read_text())
+            if content.get("threads") and content.get("answers", {}).get("kind", "threads") == "threads":
+                content.setdefault("noise_variance", "paper")  # the prior of earlier versions, with which their runs continue
             columns = Columns(**content.pop("columns"))
             covariates = tuple(content.pop("covariates"))
             settings = Settings(**{name: content.pop(name) for name in setting_names(Settings) if name in content})
