@@ -191,9 +191,9 @@ def observation_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
     observations = _observations(model, behavior)
     given = log_likelihoods(model, observations)
     integrated = left_out_densities(model.posterior_, observations)
-    scores = leave_one_out(given if integrated is None else integrated)
     influence = _influence(model.posterior_, observations, given, integrated)
-    return scores._replace(lppd=_mean_density(given), influence=influence)
+    scores = leave_one_out(given if integrated is None else integrated, influence=influence)
+    return scores._replace(lppd=_mean_density(given))
 
 
 def _influence(post: Posterior, behavior: Any, given: Array, integrated: Array | None) -> Influence:
@@ -258,9 +258,7 @@ def user_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
     lppd is the same given the draws as they are, in which u has a part.
     """
     densities = user_densities(model.posterior_, _observations(model, behavior))
-    scores = leave_one_out(densities.joint, densities.features)
-    influence = Influence.of_draws(densities.joint - densities.features)
-    return scores._replace(lppd=_mean_density(densities.joint) - _mean_density(densities.features), influence=influence)
+    return leave_one_out(densities.joint, densities.features)
 
 
 _SCORED = {"observation": observation_scores, "user": user_scores}
@@ -301,10 +299,11 @@ def _given_vectors(forecast: Forecast, observed: Array, at_mean: bool = False) -
     return forecast.outcome.log_density(observed, location, everything)
 
 
-def leave_one_out(values: Array, known: Array | None = None) -> Scores:
+def leave_one_out(values: Array, known: Array | None = None, influence: Influence | None = None) -> Scores:
     """Scores from log densities (chain, draw, n) of what is left out, by Pareto-smoothed importance sampling.
 
-    known: log densities of a part of it that the rest is predicted from; the score is then of the rest.
+    known: log densities of a part of it that the rest is predicted from; the score is then of the rest. influence: of the n on
+    each other; by default what the draws tell of it.
     """
     n_draws, n = values.shape[0] * values.shape[1], values.shape[2]
     elpd, shape, unsure = np.empty(n), np.empty(n), np.empty(n, dtype=bool)
@@ -316,7 +315,10 @@ def leave_one_out(values: Array, known: Array | None = None) -> Scores:
         if known is not None:
             elpd[i] -= logsumexp(log_weights + known[:, :, i].ravel())
         unsure[i] = not _is_sure(log_weights, float(shape[i]), n_draws * efficiency)
-    return Scores(elpd, _mean_density(values), shape, unsure, Influence.of_draws(values))
+    lppd = _mean_density(values) if known is None else _mean_density(values) - _mean_density(known)
+    if influence is None:
+        influence = Influence.of_draws(values if known is None else values - known)
+    return Scores(elpd, lppd, shape, unsure, influence)
 
 
 def _is_sure(log_weights: Array, shape: float, n_effective: float) -> bool:

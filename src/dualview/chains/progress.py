@@ -28,7 +28,7 @@ class Watcher(ABC):
         """All chains were looked at."""
 
     def failed(self, chain: int) -> None:  # noqa: B027
-        """A chain has failed, and the others go on without it."""
+        """Take notice of a chain that has failed; the others continue without it."""
 
 
 def look_text(look: Look | None) -> str:

@@ -40,7 +40,7 @@ def _rows_of(file: Path, ids: Sequence[str], n_rows: int) -> Iterator[pd.DataFra
 
 
 def _named(path: Path, reader: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """Pieces as they come; errors name the file."""
+    """Yield the pieces of a table in order, with the name of the file in every error."""
     while True:
         try:
             piece = next(reader, None)
